@@ -1,0 +1,44 @@
+# Thin names for what the tools do; `make` alone lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check bench sim docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml setup.py $(shell find src -name '*.pyx')
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP) ## create .venv and install Roquet into it, with everything the tests need
+
+up: $(STAMP) ## start name server and broker in one process, with a store under ./data
+	@exec $(BIN)/roquet up --store data
+
+test: $(STAMP) ## run all tests; those that drive Apache's jars need Java, Maven, Go and Node
+	$(BIN)/python -m pytest
+
+check: $(STAMP) ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m roquet.wire.describe --check docs/protocol.md
+
+bench: $(STAMP) ## measure against Apache 5.5.0 on this machine and print the table
+	$(BIN)/python -m bench
+
+sim: $(STAMP) ## run the simulation on new seeds for half a minute; SEED=n replays one
+	$(BIN)/python -m roquet.sim $(SEED)
+
+docs: $(STAMP) ## write the generated pages anew
+	$(BIN)/python -m roquet.wire.describe > docs/protocol.md
+
+clean: ## remove what was built, not the data
+	rm -rf $(VENV) build .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The broker: stores messages, hands them out, and says so to the name servers."""

@@ -1,0 +1,289 @@
+"""The broker: the one file here that knows everyone.
+
+    Server ─▶ Router ─▶ handlers ─▶ features ─▶ Store ─▶ parking (wakes long polls)
+                           │                      ▲
+                           ▼                      │ listeners
+               topics · groups · offsets · sessions · stats ──▶ config/*.json, name servers
+
+Builds the parts, gives each exactly what it uses, starts and stops them in order, and runs the periodic
+work. Reference for the order of things: BrokerController of Apache 5.5.0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, Final
+
+from roquet.broker import features
+from roquet.broker.core.groups import Groups
+from roquet.broker.core.offsets import Offsets
+from roquet.broker.core.parking import Parking
+from roquet.broker.core.sessions import Sessions
+from roquet.broker.core.stats import Stats
+from roquet.broker.core.topics import Identity, TopicRules, Topics
+from roquet.broker.handlers.clients import ClientHandlers
+from roquet.broker.handlers.offsets import OffsetHandlers
+from roquet.broker.handlers.pull import PullHandlers, PullRules
+from roquet.broker.handlers.send import SendHandlers
+from roquet.broker.registration import Identity as Registrant
+from roquet.broker.registration import Registration, Terms, TopicTable
+from roquet.model.ids import UniqueIds
+from roquet.model.message import Host
+from roquet.model.topic import Topic
+from roquet.ports import Ports
+from roquet.runtime.addresses import Addresses, is_loopback
+from roquet.runtime.settings import BrokerSettings, Endpoint
+from roquet.store.settings import StoreSettings
+from roquet.store.store import Store
+from roquet.store.tables import Table
+from roquet.transport.dialer import Dialer
+from roquet.transport.link import Call, Link
+from roquet.transport.router import Handler, Router
+from roquet.transport.server import Server
+from roquet.transport.tasks import Tasks
+from roquet.wire.requests.pull import LitePull, Pull
+from roquet.wire.row import Header
+
+log = logging.getLogger("roquet.broker")
+
+TICK_SECONDS: Final = 1.0
+
+
+class Broker:
+    """One broker. `start()` serves, `close()` leaves a clean store."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store_settings: StoreSettings,
+        addresses: Addresses,
+        ports: Ports,
+        process_id: int,
+    ) -> None:
+        self.settings = settings
+        self.store_settings = store_settings
+        self._addresses = addresses
+        self._clock, self._disk = ports.clock, ports.disk
+        identity = Identity(settings.cluster_name, settings.broker_name, settings.broker_id)
+        now_ms = ports.clock.now_ms
+        config_dir = f"{store_settings.root_dir}/config"
+        self._topics_file = Table(ports.disk, f"{config_dir}/topics.json")
+        self._groups_file = Table(ports.disk, f"{config_dir}/subscriptionGroup.json")
+        self._offsets_file = Table(ports.disk, f"{config_dir}/consumerOffset.json")
+
+        self.topics = Topics(identity, _topic_rules(settings), now_ms, self._topics_changed)
+        self.groups = Groups(settings.auto_create_group, now_ms, self._groups_changed)
+        self.offsets = Offsets(now_ms, settings.offsets_version_step)
+        self.sessions = Sessions()
+        self.stats = Stats(settings.cluster_name, now_ms())
+        self.parking = Parking(ports.clock)
+        store_host = Host(ip_address(addresses.advertise).packed, settings.listen_port)
+        self.store = Store(ports.disk, ports.clock, store_settings, store_host, self._call_soon, process_id)
+        self.store.listeners.append(self.parking.arrived)
+        self._tasks = Tasks(settings.requests_in_flight_max)
+        self._hooks = features.collect(features.all_features(ports.clock, settings.lock_live_ms / 1000))
+        self.store.listeners.extend(self._hooks.on_entries)
+        self._send = SendHandlers(
+            self.topics,
+            self.groups,
+            self.store,
+            self.stats,
+            self._hooks.before_append,
+            store_host,
+            UniqueIds(store_host.ip, process_id, ports.rng.randrange(2**32)),
+            ports.clock,
+            ports.rng,
+            settings.region_id,
+            settings.trace_on,
+        )
+        self._pull = PullHandlers(
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.sessions,
+            self.store,
+            self.parking,
+            self.stats,
+            _pull_rules(settings),
+            self._tasks.run,
+        )
+        self._clients = ClientHandlers(self.topics, self.groups, self.sessions, ports.clock, self._call_soon)
+        router = Router(self._routes(), self._may_administer, self._tasks)
+        limits = (self._link_closed, settings.connections_max, settings.server_idle_s)
+        self._server = Server(ports.net, ports.clock, router.serve, *limits)
+        self._fast_server = Server(ports.net, ports.clock, router.without(Pull, LitePull).serve, *limits)
+        self._dialer = Dialer(ports.net, ports.clock, router.serve)
+        self._registration = Registration(
+            self._dialer,
+            ports.clock,
+            Registrant(
+                *identity,
+                str(Endpoint(addresses.advertise, settings.listen_port)),
+                str(Endpoint(addresses.ha_advertise, settings.ha_port)),
+            ),
+            [str(address) for address in settings.namesrv_addresses],
+            lambda: TopicTable(self.topics.version, self.topics.table),
+            self._terms,
+            self.topics.mark_ordered,
+        )
+        self._is_registering = False
+        self._ticker: asyncio.Task[None] | None = None
+
+    def _routes(self) -> dict[type[Header], Handler]:
+        """Return what every handler answers; two that claim one request are a mistake of ours."""
+        handlers: list[Any] = [
+            self._send,
+            self._pull,
+            self._clients,
+            OffsetHandlers(self.topics, self.groups, self.offsets, self.store),
+        ]
+        routes: dict[type[Header], Handler] = dict(self._hooks.routes)
+        for handler in handlers:
+            more = handler.routes()
+            assert not routes.keys() & more.keys(), f"{handler} answers what another answers too"
+            routes |= more
+        return routes
+
+    async def start(self) -> None:
+        """Load, recover, listen, register; raises StoreDamaged or OSError with what to do."""
+        for file, load in (
+            (self._topics_file, self.topics.load),
+            (self._groups_file, self.groups.load),
+            (self._offsets_file, self.offsets.load),
+        ):
+            stored = file.load()
+            if stored is not None:
+                load(stored)
+        self._apply(self.settings)
+        self.store.open()
+        await self.store.start()
+        try:
+            port = self.settings.listen_port
+            await self._server.start([(host, port) for host in self._addresses.bind])
+            if port > 2:
+                await self._fast_server.start([(host, port - 2) for host in self._addresses.bind])
+        except OSError:
+            self._server.stop_accepting()
+            await self.store.close()
+            raise
+        self._is_registering = True
+        await self._registration.start()
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where it listens, the main port first."""
+        return self._server.addresses + self._fast_server.addresses
+
+    async def close(self) -> None:
+        """Stop accepting, unregister, finish what is under way, flush, leave a clean store."""
+        self._server.stop_accepting()
+        self._fast_server.stop_accepting()
+        self._is_registering = False
+        await self._registration.close()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.gather(self._ticker, return_exceptions=True)
+        self.parking.wake_all()
+        await self.store.close()
+        await self._tasks.close()
+        self._save_all()
+        await self._server.close()
+        await self._fast_server.close()
+        self._dialer.close()
+
+    # what changes tells
+
+    def _topics_changed(self, changed: list[Topic]) -> None:
+        self._topics_file.save(self.topics.dump())
+        if changed and self._is_registering:
+            self._registration.changed(topic.topic_name for topic in changed)
+
+    def _groups_changed(self) -> None:
+        self._groups_file.save(self.groups.dump())
+
+    def _link_closed(self, link: Link) -> None:
+        self._clients.link_closed(link)
+
+    def _may_administer(self, call: Call) -> bool:
+        return self.settings.admin_from_anywhere or is_loopback(call.link.peer[0])
+
+    def apply(self, settings: BrokerSettings, store_settings: StoreSettings) -> None:
+        """Take settings that changed while running."""
+        permission_changed = settings.permission != self.settings.permission
+        self.settings = settings
+        self.store_settings = store_settings
+        self.store.configure(store_settings)
+        self._apply(settings)
+        if permission_changed:
+            self._registration.register_all()
+
+    def _apply(self, settings: BrokerSettings) -> None:
+        self.topics.rules = _topic_rules(settings)
+        self.groups.auto_create = settings.auto_create_group
+        self._pull.rules = _pull_rules(settings)
+        self._send.broker_perm = settings.permission
+        self._send.accept_after_ms = settings.start_accept_send_ms
+        self._clients.notify_enabled = settings.notify_group_changes
+
+    def _terms(self) -> Terms:
+        settings = self.settings
+        return Terms(
+            settings.register_period_ms / 1000, settings.register_timeout_ms / 1000, settings.permission
+        )
+
+    # periodic work
+
+    async def _tick(self) -> None:
+        """Once a second: features and counters; less often: silent clients and offsets."""
+        next_scan = next_save = 0.0
+        while True:
+            await self._clock.sleep_until(self._clock.monotonic() + TICK_SECONDS)
+            now = self._clock.monotonic()
+            for on_tick in self._hooks.on_tick:
+                on_tick(now)
+            self.stats.sample(self._clock.now_ms())
+            if now >= next_scan:
+                next_scan = now + self.settings.client_scan_interval_ms / 1000
+                self._clients.drop_silent(self.settings.channel_expired_ms / 1000)
+            if now >= next_save:
+                next_save = now + self.settings.offsets_flush_interval_ms / 1000
+                self._save_offsets()
+
+    def _save_offsets(self) -> None:
+        """Save the offsets when they changed; a disk that refuses is tried again at the next round."""
+        if not self.offsets.changed:
+            return
+        try:
+            self._offsets_file.save(self.offsets.dump())
+        except OSError as error:
+            log.error("the offsets could not be saved: %s; they are kept in memory and tried again", error)
+            return
+        self.offsets.changed = False
+
+    def _save_all(self) -> None:
+        self._save_offsets()
+        self._topics_file.save(self.topics.dump())
+        self._groups_file.save(self.groups.dump())
+
+    def _call_soon(self, callback: Callable[[], None]) -> object:
+        return asyncio.get_running_loop().call_soon(callback)
+
+
+def _topic_rules(settings: BrokerSettings) -> TopicRules:
+    return TopicRules(
+        settings.auto_create_topic,
+        settings.default_topic_queue_nums,
+        settings.cluster_topic,
+        settings.broker_topic,
+        settings.trace_topic_name if settings.trace_topic else None,
+    )
+
+
+def _pull_rules(settings: BrokerSettings) -> PullRules:
+    return PullRules(
+        settings.permission, settings.lite_pull, settings.long_polling, settings.short_polling_ms
+    )

@@ -1,0 +1,1 @@
+"""The broker's logic without I/O: tables of topics, groups, offsets and clients, parked pulls, counters."""

@@ -1,0 +1,284 @@
+"""Sends: check, complete the properties, run the features, append, answer when it is stored.
+
+    10, 310 ─▶ admit (name, topic, queue) ─▶ Draft ─▶ features.before_append ─▶ store.append ─▶ reply
+    320     ─▶ the same, one draft for each message of the batch, stored as a whole
+
+The order of the checks and their codes are Apache's (SendMessageProcessor 5.5.0). The append path never
+waits here: the answer leaves when the store calls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final, Protocol
+
+from roquet.broker.core.groups import Groups
+from roquet.broker.core.topics import Topics
+from roquet.model import names
+from roquet.model.ids import UniqueIds, id_prefix
+from roquet.model.message import Draft, Host, SysFlag, format_properties, java_hash, parse_properties
+from roquet.model.status import Appended, PutStatus
+from roquet.model.topic import Perm, Topic
+from roquet.ports import Clock, Rng
+from roquet.transport.link import Call
+from roquet.transport.router import Handler
+from roquet.wire.bodies.batch import BatchError, split_batch
+from roquet.wire.codes import Code
+from roquet.wire.reply import PARKED, Outcome, Refusal, Reply
+from roquet.wire.requests.send import Refused, Send, SendBatch, SendV2, Sent
+from roquet.wire.row import Header
+
+WAITING_MAX: Final = 10_000
+"""Sends that may wait for the disk at once; Apache's send queue is as long."""
+
+WAITING_BYTES_MAX: Final = 256 * 1024 * 1024
+
+_CODES: Final = {
+    PutStatus.PUT_OK: Code.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: Code.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: Code.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SERVICE_NOT_AVAILABLE: Code.SERVICE_NOT_AVAILABLE,
+    PutStatus.CREATE_MAPPED_FILE_FAILED: Code.SYSTEM_ERROR,
+    PutStatus.MESSAGE_ILLEGAL: Code.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: Code.MESSAGE_ILLEGAL,
+    PutStatus.UNKNOWN_ERROR: Code.SYSTEM_ERROR,
+}
+
+AnySend = Send | SendV2 | SendBatch
+BeforeAppend = Callable[[Draft], Draft | Refusal]
+
+
+class Log(Protocol):
+    """What sends need of the store."""
+
+    def append(self, drafts: Sequence[Draft], done: Callable[[Appended], None]) -> None: ...
+
+
+class PutCounter(Protocol):
+    """What sends need of the statistics."""
+
+    def put(self, topic: str, queue_id: int, count: int, size_bytes: int) -> None: ...
+
+
+class SendHandlers:
+    """Answers 10, 310 and 320."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        store: Log,
+        stats: PutCounter,
+        before_append: Sequence[BeforeAppend],
+        store_host: Host,
+        unique_ids: UniqueIds,
+        clock: Clock,
+        rng: Rng,
+        region: str,
+        trace_on: bool,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._store = store
+        self._stats = stats
+        self._before_append = tuple(before_append)
+        self._unique_ids = unique_ids
+        self._clock = clock
+        self._rng = rng
+        self._id_prefix = id_prefix(store_host)
+        self._store_v6 = SysFlag.STORE_HOST_V6.value if store_host.is_v6 else 0
+        self._region = region
+        self._trace_on = "true" if trace_on else "false"
+        self._refused = Refused(region, self._trace_on)
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self.broker_perm = int(Perm.READ | Perm.WRITE)
+        self.accept_after_ms = 0
+
+    def routes(self) -> dict[type[Header], Handler]:
+        return {Send: self.send, SendV2: self.send, SendBatch: self.send_batch}
+
+    def send(self, request: AnySend, call: Call) -> Outcome:
+        """Store one message (or a batch that came under the code of a single one)."""
+        if request.batch:
+            return self.send_batch(request, call)
+        topic, queue_id = self._admit(request, call)
+        properties = parse_properties(request.properties)
+        unique_key = properties.get("UNIQ_KEY")
+        if unique_key is None:
+            unique_key = properties["UNIQ_KEY"] = self._unique_ids.next(self._clock.now_ms())
+        properties.pop("POP_CK", None)
+        properties["MSG_REGION"] = self._region
+        properties["TRACE_ON"] = self._trace_on
+        properties["CLUSTER"] = self._topics.identity.cluster
+        born = _born_host(call.link.peer)
+        keys = properties.get("KEYS")
+        tags = properties.get("TAGS")
+        draft = Draft(
+            topic.topic_name,
+            queue_id,
+            call.frame.body,
+            format_properties(properties).encode(),
+            request.flag,
+            self._sys_flag(request.sys_flag, born),
+            request.born_timestamp,
+            born,
+            request.reconsume_times or 0,
+            0,
+            tag_code(tags) if tags else 0,
+            (unique_key, *keys.split()) if keys else (unique_key,),
+        )
+        self._append((draft,), unique_key, call)
+        return PARKED
+
+    def send_batch(self, request: AnySend, call: Call) -> Outcome:
+        """Store the messages of a batch, all or none; they keep the bytes of their properties."""
+        topic, queue_id = self._admit(request, call)
+        if names.is_retry(topic.topic_name):
+            raise self._refusal(Code.MESSAGE_ILLEGAL, "batches cannot be sent to retry topics")
+        if len(request.topic) > names.TOPIC_CHARS_MAX:
+            raise self._refusal(Code.MESSAGE_ILLEGAL, "message topic length is longer than 127")
+        try:
+            items = split_batch(call.frame.body)
+        except BatchError as error:
+            raise self._refusal(Code.MESSAGE_ILLEGAL, str(error)) from None
+        if not items:
+            raise self._refusal(Code.MESSAGE_ILLEGAL, "the batch holds no message")
+        born = _born_host(call.link.peer)
+        sys_flag = self._sys_flag(request.sys_flag, born)
+        drafts = []
+        for item in items:
+            properties = parse_properties(item.properties.decode(errors="replace"))
+            unique_key = properties.get("UNIQ_KEY", "")
+            words = (unique_key, *properties.get("KEYS", "").split())
+            tags = properties.get("TAGS")
+            drafts.append(
+                Draft(
+                    topic.topic_name,
+                    queue_id,
+                    item.body,
+                    item.properties,
+                    item.flag,
+                    sys_flag,
+                    request.born_timestamp,
+                    born,
+                    request.reconsume_times or 0,
+                    0,
+                    tag_code(tags) if tags else 0,
+                    tuple(filter(None, words)),
+                )
+            )
+        self._append(drafts, parse_properties(request.properties).get("UNIQ_KEY", ""), call)
+        return PARKED
+
+    def _admit(self, request: AnySend, call: Call) -> tuple[Topic, int]:
+        """Return the topic and the queue that a send may go to; raises Refusal."""
+        name = request.topic
+        topic = self._topics.table.get(name)
+        if self.accept_after_ms and self._clock.now_ms() < self.accept_after_ms:
+            raise self._refusal(Code.SYSTEM_ERROR, f"broker unable to service, until {self.accept_after_ms}")
+        if not self.broker_perm & Perm.WRITE and topic is not None and topic.order:
+            broker = self._topics.identity.broker_name
+            raise self._refusal(Code.NO_PERMISSION, f"the broker[{broker}] sending message is forbidden")
+        if topic is None:
+            fault = names.topic_fault(name)
+            if fault:
+                raise self._refusal(Code.INVALID_PARAMETER, fault)
+        if name in names.NO_SEND_TOPICS:
+            raise self._refusal(Code.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+        if topic is None:
+            topic = self._topics.create_on_send(
+                name, request.default_topic, request.default_topic_queue_nums, bool(request.unit_mode)
+            )
+            if topic is None:
+                raise self._refusal(
+                    Code.TOPIC_NOT_EXIST,
+                    f"topic[{name}] not exist, apply first please! Automatic creation is off for "
+                    f"the template {request.default_topic[:80]}: create it with "
+                    f"`mqadmin updateTopic -t {name} -c {self._topics.identity.cluster}`",
+                )
+        if request.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+            raise self._refusal(
+                Code.INVALID_PARAMETER,
+                f"request queueId[{request.queue_id}] is illegal, topic {name} has {topic.write_queue_nums} "
+                f"write queues. Producer: {call.link.peer[0]}:{call.link.peer[1]}",
+            )
+        if names.is_retry(name):
+            group = name.removeprefix(names.RETRY_PREFIX)
+            if self._groups.find(group) is None:
+                raise self._refusal(
+                    Code.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}"
+                )
+        if request.queue_id < 0:
+            return topic, self._rng.randrange(max(topic.write_queue_nums, 1))
+        return topic, request.queue_id
+
+    def _append(self, drafts: Sequence[Draft], unique_key: str, call: Call) -> None:
+        size_bytes = len(call.frame.body)
+        if self._waiting >= WAITING_MAX or self._waiting_bytes + size_bytes > WAITING_BYTES_MAX:
+            raise self._refusal(
+                Code.SYSTEM_BUSY,
+                f"[OVERLOAD] {self._waiting} sends of {self._waiting_bytes} bytes wait for the disk; "
+                f"try again later, or look at the disk and the flush mode",
+            )
+        if self._before_append:
+            drafts = [self._through_features(draft) for draft in drafts]
+        self._waiting += 1
+        self._waiting_bytes += size_bytes
+
+        def done(result: Appended) -> None:
+            self._waiting -= 1
+            self._waiting_bytes -= size_bytes
+            self._answer(call, drafts[0], unique_key, result)
+
+        self._store.append(drafts, done)
+
+    def _answer(self, call: Call, first: Draft, unique_key: str, result: Appended) -> None:
+        if not result.log_offsets:
+            remark = result.reason or f"store putMessage failed: {result.status.value}"
+            call.answer(Reply(_CODES[result.status], self._refused, b"", remark))
+            return
+        self._stats.put(first.topic, first.queue_id, len(result.log_offsets), result.size_bytes)
+        prefix = self._id_prefix
+        msg_id = ",".join([f"{prefix}{offset:016X}" for offset in result.log_offsets])
+        sent = Sent(
+            msg_id,
+            first.queue_id,
+            result.queue_offset,
+            unique_key or None,
+            self._region,
+            self._trace_on,
+        )
+        call.answer(Reply(_CODES[result.status], sent, b"", result.reason))
+
+    def _through_features(self, draft: Draft) -> Draft:
+        for hook in self._before_append:
+            outcome = hook(draft)
+            if isinstance(outcome, Refusal):
+                raise self._refusal(outcome.reply.code, outcome.reply.remark)
+            draft = outcome
+        return draft
+
+    def _sys_flag(self, asked: int, born: Host) -> int:
+        """Return the flag as stored: what the producer said, with the address bits set by us."""
+        born_v6 = SysFlag.BORN_HOST_V6.value if born.is_v6 else 0
+        return asked & ~0x30 | born_v6 | self._store_v6
+
+    def _refusal(self, code: int, remark: str) -> Refusal:
+        return Refusal(code, remark, self._refused)
+
+
+@lru_cache(maxsize=4096)
+def tag_code(tags: str) -> int:
+    """Return what the queue entry says of a message's tags."""
+    return java_hash(tags)
+
+
+@lru_cache(maxsize=4096)
+def _born_host(peer: tuple[str, int]) -> Host:
+    """Return a peer's address as records carry it; v4 addresses seen through v6 become v4 again."""
+    address = ip_address(peer[0].partition("%")[0] or "0.0.0.0")
+    mapped = getattr(address, "ipv4_mapped", None)
+    return Host((mapped or address).packed, peer[1])

@@ -1,0 +1,1 @@
+"""The command line: starts the programs and (later) uses the client. The only place that prints."""

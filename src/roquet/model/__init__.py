@@ -1,0 +1,1 @@
+"""The nouns: messages, topics, groups, routes and their names, as values without bytes."""

@@ -1,0 +1,1 @@
+"""The name server: who serves which topic, and who is still alive."""

@@ -1,0 +1,122 @@
+"""A walk over the log's records from a place to the end, in big blocking reads.
+
+Used by recovery and by rebuilds. A place that is no record ends the walk, unless a verified record that
+is not older lies behind it: then the walk goes on there, because a flipped bit must not take everything
+behind it away. Old bytes from before a crash cannot be mistaken for such a record: their store time lies
+before that of the records in front of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from roquet.model.message import Entry
+from roquet.store.format import record
+from roquet.store.format.record import Stop
+from roquet.store.segments import Segments
+from roquet.store.settings import StoreSettings
+
+log = logging.getLogger("roquet.store")
+
+CHUNK_BYTES = 8 * 1024 * 1024
+ENTRIES_MAX = 1 << 30
+
+_MAGIC_START = record.MAGIC_V1.to_bytes(4, "big")[:3]
+_MAGIC_AT = 4
+_LOG_OFFSET_AT = 28
+
+
+class LogScan:
+    """One walk. `end_offset` and `last_store_ms` say where it came to, once it is over."""
+
+    def __init__(self, segments: Segments, settings: StoreSettings) -> None:
+        self._segments = segments
+        self._check_crc = settings.check_crc_on_recover
+        self._delays_ms = settings.delay_levels_ms
+        self.end_offset = 0
+        self.last_record_offset = 0
+        self.last_store_ms = 0
+
+    def records(self, start: int, stop: int | None = None) -> Iterator[list[Entry]]:
+        """Yield the entries of all records from `start` on, in log order, up to `stop` if it is given."""
+        segments = self._segments
+        self.end_offset = start
+        size = CHUNK_BYTES
+        limit = segments.end_capacity if stop is None else stop
+        while self.end_offset < limit:
+            at = self.end_offset
+            file_end = segments.start_of(at) + segments.file_size_bytes
+            data = segments.read_now(at, min(size, file_end - at))
+            found = record.scan(data, at, file_end, self._check_crc, self._delays_ms, ENTRIES_MAX)
+            size = CHUNK_BYTES
+            self.end_offset = found.end_offset
+            if found.entries:
+                self.last_store_ms = max(self.last_store_ms, found.entries[-1].store_ms)
+                self.last_record_offset = found.entries[-1].log_offset
+                yield found.entries
+            if found.stop is Stop.FILE_END:
+                self.end_offset = file_end
+            elif found.stop is Stop.ZEROS:
+                return
+            elif found.stop is Stop.MORE:
+                size = max(size, found.size_bytes)
+            else:
+                damaged = self._skip(found.end_offset, file_end, found.reason)
+                if damaged is None:
+                    return
+                if damaged:
+                    yield damaged
+
+    def _skip(self, at: int, file_end: int, reason: str) -> list[Entry] | None:
+        """Go on behind a broken record; return its entry if it has one, None when the log ends here."""
+        path = self._segments.path_of(at)
+        resumed = self._next_record(at, file_end)
+        if resumed is None:
+            log.warning("the log ends at %d in %s: %s", at, path, reason)
+            return None
+        data = self._segments.read_now(at, resumed - at)
+        found = record.scan(data, at, file_end, False, self._delays_ms, 1)
+        self.end_offset = resumed
+        if found.entries and (found.end_offset == resumed or resumed == file_end):
+            self.end_offset = found.end_offset
+            log.error(
+                "damaged record at %d in %s: %s; it is kept as it is, a replica may have it whole",
+                at, path, reason,
+            )  # fmt: skip
+            return found.entries
+        log.error(
+            "%d bytes at %d in %s are no records: %s; skipped, the log goes on at %d. "
+            "Messages in them are lost: check the disk",
+            resumed - at, at, path, reason, resumed,
+        )  # fmt: skip
+        return []
+
+    def _next_record(self, at: int, file_end: int) -> int | None:
+        """Return where the next verified record begins, in this file or at the start of the next."""
+        position = at + 1
+        while position < file_end:
+            data = self._segments.read_now(position, min(CHUNK_BYTES, file_end - position))
+            hit = data.find(_MAGIC_START)
+            while hit >= 0:
+                candidate = position + hit - _MAGIC_AT
+                if candidate > at and self._is_record(candidate, file_end):
+                    return candidate
+                hit = data.find(_MAGIC_START, hit + 1)
+            # A magic that is cut in two by the end of the chunk is found by the next one.
+            position += len(data) if position + len(data) == file_end else len(data) - len(_MAGIC_START)
+        if self._is_record(file_end, file_end + self._segments.file_size_bytes):
+            return file_end
+        return None
+
+    def _is_record(self, at: int, file_end: int) -> bool:
+        head = self._segments.read_now(at, record.HEAD_SIZE_BYTES)
+        if len(head) < record.HEAD_SIZE_BYTES:
+            return False
+        if int.from_bytes(head[_LOG_OFFSET_AT : _LOG_OFFSET_AT + 8], "big") != at:
+            return False
+        size = int.from_bytes(head[:4], "big")
+        if at + size > file_end or record.store_ms_of(head) < self.last_store_ms:
+            return False
+        data = self._segments.read_now(at, size)
+        return bool(record.scan(data, at, file_end, True, (), 1).entries)

@@ -1,0 +1,215 @@
+"""Every way to find messages again: by queue offset, by time, by key, by place in the log.
+
+Reads that the page cache can answer do not wait (`read_hot`); all others are coroutines. Nothing here
+changes the store. How much one read takes is decided in `store.reading`. Reference: Apache's
+DefaultMessageStore and ConsumeQueue, 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from roquet.model.status import Boundary, GetStatus, Got
+from roquet.store.commitlog import CommitLog
+from roquet.store.format import record
+from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, QueueEntry, unpack_all
+from roquet.store.index import Index
+from roquet.store.queues import Queue, Queues
+from roquet.store.reading import Ask, LogRange, Selected, cut, select, spans
+from roquet.store.settings import StoreSettings
+
+QUERY_COUNT_MAX = 64
+"""Messages that one query by key returns at most."""
+
+
+class QueryResult(NamedTuple):
+    """Records filed under a key, in log order, and how far the index had come."""
+
+    records: Sequence[bytes]
+    index_last_ms: int
+    index_last_log_offset: int
+
+
+class Lookup:
+    """The reading half of a store."""
+
+    def __init__(
+        self, commitlog: CommitLog, queues: Queues, index: Index | None, settings: StoreSettings
+    ) -> None:
+        self._log = commitlog
+        self._queues = queues
+        self._index = index
+        self.settings = settings
+
+    def read_hot(self, topic: str, queue_id: int, ask: Ask) -> Got | None:
+        """Answer a read without waiting, or None when that needs the disk."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        refused = out_of_range(queue, ask.queue_offset)
+        if refused is not None:
+            return refused
+        for count in self._counts(ask):
+            data = queue.try_entries(ask.queue_offset, count)
+            if data is None:
+                return None
+            if not data:
+                return no_entries(queue, ask.queue_offset)
+            selected = self._select(data, ask)
+            if selected.places:
+                break
+        found: list[bytes] = []
+        for log_offset, size in spans(selected.places):
+            part = self._log.segments.try_read(log_offset, size)
+            if part is None:
+                return None
+            found.append(part)
+        return self._got(queue, selected, found)
+
+    async def read(self, topic: str, queue_id: int, ask: Ask) -> Got:
+        """Answer a read, waiting for the disk where that is needed."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        refused = out_of_range(queue, ask.queue_offset)
+        if refused is not None:
+            return refused
+        for count in self._counts(ask):
+            data = await queue.entries(ask.queue_offset, count)
+            if not data:
+                return no_entries(queue, ask.queue_offset)
+            selected = self._select(data, ask)
+            if selected.places:
+                break
+        found = [await self._log.segments.read(*span) for span in spans(selected.places)]
+        return self._got(queue, selected, found)
+
+    def _counts(self, ask: Ask) -> tuple[int, ...]:
+        # Without a filter the entries that are wanted suffice, unless the log no longer has their records.
+        scan_count = ask.scan_count(self.settings)
+        return (scan_count,) if ask.codes is not None else (max(ask.max_count, 1), scan_count)
+
+    def _select(self, data: bytes, ask: Ask) -> Selected:
+        segments = self._log.segments
+        part = LogRange(segments.min_offset, self._log.written_offset, segments.file_size_bytes)
+        return select(data, ask, part, self.settings)
+
+    def _got(self, queue: Queue, selected: Selected, found: list[bytes]) -> Got:
+        records = cut(selected.places, found)
+        status = selected.status
+        if status is GetStatus.FOUND and not records:
+            status = GetStatus.MESSAGE_WAS_REMOVING
+        behind = self._log.written_offset - selected.last_log_offset
+        return Got(
+            status,
+            selected.next_offset,
+            queue.min_offset,
+            queue.max_offset,
+            records,
+            sum(map(len, records)),
+            behind > self.settings.recent_bytes_max,
+        )
+
+    async def queue_entries(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueEntry]:
+        """Return up to `count` entries from queue offset `first` on; fewer at the end of the queue."""
+        queue = self._queues.find(topic, queue_id)
+        found: list[QueueEntry] = []
+        while queue is not None and len(found) < count and queue.min_offset <= first < queue.max_offset:
+            data = await queue.entries(first, count - len(found))
+            if len(data) < ENTRY_SIZE_BYTES:
+                break
+            found += map(QueueEntry._make, unpack_all(data))
+            first += len(data) // ENTRY_SIZE_BYTES
+        return found
+
+    def check_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Return whether the message counts as recent (see `recent_bytes_max`) and is at hand."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
+            return False
+        data = queue.try_entries(queue_offset, 1)
+        if not data:
+            return False
+        log_offset = next(unpack_all(data))[0]
+        return self._log.written_offset - log_offset <= self.settings.recent_bytes_max
+
+    async def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """Return when a message was stored, in ms; None when queue or log do not have it."""
+        found = await self.queue_entries(topic, queue_id, queue_offset, 1)
+        if not found or found[0].is_filler or not self._holds(found[0].log_offset):
+            return None
+        head = await self._log.segments.read(found[0].log_offset, record.HEAD_SIZE_BYTES)
+        return record.store_ms_of(head) if len(head) == record.HEAD_SIZE_BYTES else None
+
+    def _holds(self, log_offset: int) -> bool:
+        return self._log.segments.min_offset <= log_offset < self._log.written_offset
+
+    async def offset_by_time(self, topic: str, queue_id: int, ms: int, boundary: Boundary) -> int:
+        """Return the queue offset that a time stands for.
+
+        LOWER is the first message stored at `ms` or later (the end of the queue when all are older),
+        UPPER the last one stored at `ms` or earlier (the first one when all are younger).
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            stored = await self.store_time(topic, queue_id, middle)
+            # What the log no longer has is older than anything it has.
+            is_before = stored is None or (stored < ms if boundary is Boundary.LOWER else stored <= ms)
+            if is_before:
+                low = middle + 1
+            else:
+                high = middle
+        return low if boundary is Boundary.LOWER else max(low - 1, queue.min_offset)
+
+    async def record_at(self, log_offset: int) -> bytes | None:
+        """Return the record that lies at a place of the log; None when none begins there."""
+        segments = self._log.segments
+        if not self._holds(log_offset):
+            return None
+        head = await segments.read(log_offset, record.BLANK_SIZE_BYTES_MIN)
+        size = int.from_bytes(head[:4], "big")
+        file_end = segments.start_of(log_offset) + segments.file_size_bytes
+        if len(head) < record.BLANK_SIZE_BYTES_MIN or log_offset + size > min(
+            self._log.written_offset, file_end
+        ):
+            return None
+        data = await segments.read(log_offset, size)
+        # The checksum is not asked for: a damaged body is given back as it is stored.
+        found = record.scan(data, log_offset, file_end, False, (), 1)
+        return data if found.entries else None
+
+    async def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
+        """Return the messages filed under a key and stored within a time, those found last first kept."""
+        if self._index is None:
+            return QueryResult((), 0, 0)
+        count = min(max_count, QUERY_COUNT_MAX)
+        places = sorted(await self._index.query(topic, key, count, begin_ms, end_ms))
+        found = [await self.record_at(place) for place in places]
+        records = [data for data in found if data is not None]
+        return QueryResult(records, self._index.last_store_ms, self._index.last_log_offset)
+
+
+def out_of_range(queue: Queue, queue_offset: int) -> Got | None:
+    """Return the answer to a read outside of the queue, or None when it is inside."""
+    low, high = queue.min_offset, queue.max_offset
+    if high == 0:
+        return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+    if queue_offset < low:
+        return Got(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+    if queue_offset == high:
+        return Got(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
+    if queue_offset > high:
+        return Got(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+    return None
+
+
+def no_entries(queue: Queue, queue_offset: int) -> Got:
+    """Return the answer to a read where a queue file has gone meanwhile: go on with the next file."""
+    entries_a_file = queue.files.file_size_bytes // ENTRY_SIZE_BYTES
+    following = (queue_offset // entries_a_file + 1) * entries_a_file
+    return Got(GetStatus.OFFSET_FOUND_NULL, following, queue.min_offset, queue.max_offset)

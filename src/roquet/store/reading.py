@@ -1,0 +1,119 @@
+"""Reading a queue: which entries one read takes, and how their records are fetched together.
+
+    queue entries ── select ──▶ places in the log ── spans ──▶ a few long reads ── cut ──▶ records
+
+`select` is the whole rule of Apache's getMessage: how far a read scans, when it is full (other limits for
+recent messages than for old ones), what happens where the log is already deleted. Pure; `store.store`
+does the reads, without waiting when everything is in the page cache. Reference: Apache's
+DefaultMessageStore.getMessage, 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from roquet.model.status import GetStatus
+from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, FILLER_SIZE, unpack_all
+from roquet.store.settings import StoreSettings
+
+PULL_BYTES_MIN = 100
+PULL_BYTES_MAX = 128 * 1024 * 1024
+
+
+class Ask(NamedTuple):
+    """One read of a queue. `codes` are the tag codes wanted; None takes all messages."""
+
+    queue_offset: int
+    max_count: int
+    max_bytes: int
+    codes: frozenset[int] | None
+
+    def scan_count(self, settings: StoreSettings) -> int:
+        """Return how many entries the read may look at."""
+        return max(-(-settings.filter_message_size_bytes // ENTRY_SIZE_BYTES), self.max_count)
+
+
+class LogRange(NamedTuple):
+    """The part of the log that can be read."""
+
+    min_offset: int
+    end_offset: int
+    file_size_bytes: int
+
+
+class Selected(NamedTuple):
+    """What a read takes: (log offset, size) of each record, and where the next read begins."""
+
+    status: GetStatus
+    next_offset: int
+    places: list[tuple[int, int]]
+    last_log_offset: int
+
+
+def select(data: bytes, ask: Ask, log: LogRange, settings: StoreSettings) -> Selected:
+    """Choose records from queue entries that begin at the asked offset."""
+    max_bytes = min(max(ask.max_bytes, PULL_BYTES_MIN), PULL_BYTES_MAX)
+    recent_from = log.end_offset - settings.recent_bytes_max
+    codes, max_count = ask.codes, ask.max_count
+    status = GetStatus.NO_MATCHED_MESSAGE
+    places: list[tuple[int, int]] = []
+    total = scanned = last_log_offset = 0
+    skip_before = -1
+    for log_offset, size, tag_code in unpack_all(data):
+        if places:
+            if log_offset >= recent_from:
+                limit, count = settings.transfer_bytes_in_memory_max, settings.transfer_count_in_memory_max
+            else:
+                limit, count = settings.transfer_bytes_on_disk_max, settings.transfer_count_on_disk_max
+            if len(places) >= min(max_count, count) or total + size > min(max_bytes, limit):
+                break
+        scanned += 1
+        if size == FILLER_SIZE:
+            continue
+        last_log_offset = log_offset
+        if log_offset < skip_before or (codes is not None and tag_code not in codes):
+            continue
+        if log_offset < log.min_offset or log_offset + size > log.end_offset:
+            # The rest of that log file is gone too: no need to look at each entry of it.
+            if not places:
+                status = GetStatus.MESSAGE_WAS_REMOVING
+            skip_before = log_offset - log_offset % log.file_size_bytes + log.file_size_bytes
+            continue
+        places.append((log_offset, size))
+        total += size
+        skip_before = -1
+    if places:
+        status = GetStatus.FOUND
+    return Selected(status, ask.queue_offset + scanned, places, last_log_offset)
+
+
+def spans(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join records that lie one behind the other: (log offset, size) of each read to do.
+
+    A span never crosses a log file, because every file ends in a blank.
+    """
+    joined: list[tuple[int, int]] = []
+    for log_offset, size in places:
+        if joined and joined[-1][0] + joined[-1][1] == log_offset:
+            joined[-1] = (joined[-1][0], joined[-1][1] + size)
+        else:
+            joined.append((log_offset, size))
+    return joined
+
+
+def cut(places: Sequence[tuple[int, int]], found: Sequence[bytes]) -> list[bytes | memoryview]:
+    """Return the records out of the bytes of their spans; those of a file deleted meanwhile are left out."""
+    records: list[bytes | memoryview] = []
+    whole = iter(found)
+    data, view, position = b"", memoryview(b""), 0
+    end = -1
+    for log_offset, size in places:
+        if log_offset != end:
+            data, position = next(whole), 0
+            view = memoryview(data)
+        end = log_offset + size
+        if position + size <= len(data):
+            records.append(data if size == len(data) else view[position : position + size])
+        position += size
+    return records

@@ -1,0 +1,203 @@
+"""Recovery: from the files of a stopped store to a log with a known end and queues that equal it.
+
+    clean stop    the table that the stop left says everything; no record is read
+    otherwise     choose a file ─▶ forget queue entries behind its start ─▶ scan records to the end,
+                  refilling the queues ─▶ delete and zero what lies behind the end
+
+The choice of the file follows Apache (checkpoint after a crash, newest queue entry otherwise). Unlike
+Apache's, a damaged record in the middle does not end the log when verified records follow it: what was
+acknowledged stays. A queue with a gap before the first scanned entry is rebuilt from the whole log.
+Blocking; runs once, before the store serves anybody. Reference: Apache's CommitLog.recover*, 5.5.0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from roquet.model.message import Entry
+from roquet.store.checkpoint import Checkpoint
+from roquet.store.commitlog import ZEROS, has_queue_entry
+from roquet.store.format import record
+from roquet.store.logscan import LogScan
+from roquet.store.queues import Queue, Queues, is_name
+from roquet.store.segments import Segments
+from roquet.store.settings import StoreSettings
+
+log = logging.getLogger("roquet.store")
+
+LOOK_BEHIND_BYTES = 64 * 1024
+"""After a clean stop, how far behind the end stale bytes are looked for before the rest is trusted."""
+
+
+class LogEnd(NamedTuple):
+    """Where the log ends; place and store time of its last record (0 when it has none)."""
+
+    log_offset: int
+    last_record_offset: int
+    store_ms: int
+
+
+class Refill:
+    """Puts scanned entries into their queues, and notices the queues that the scan cannot complete."""
+
+    def __init__(self, queues: Queues, is_whole_log: bool, only: frozenset[Queue] = frozenset()) -> None:
+        self._queues = queues
+        self._is_whole_log = is_whole_log
+        self._only = only
+        self.incomplete: dict[Queue, None] = {}
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if not has_queue_entry(entry.sys_flag):
+                continue
+            if not is_name(entry.topic, entry.queue_id):
+                log.error(
+                    "the record at %d names queue %r/%d, which cannot be: it gets no queue entry",
+                    entry.log_offset, entry.topic, entry.queue_id,
+                )  # fmt: skip
+                continue
+            queue = self._queues.get(entry.topic, entry.queue_id)
+            if queue not in self.incomplete and (not self._only or queue in self._only):
+                self._put(queue, entry)
+
+    def _put(self, queue: Queue, entry: Entry) -> None:
+        expected = queue.max_offset
+        if entry.queue_offset > expected and not self._is_whole_log:
+            self.incomplete[queue] = None
+            return
+        if entry.queue_offset > expected and expected == queue.min_offset:
+            self._queues.forget(queue)
+            queue.begin_at(entry.queue_offset)
+        elif entry.queue_offset > expected:
+            log.error(
+                "%s: entries %d to %d are missing in the log; they lead to the next message instead",
+                queue.folder, expected, entry.queue_offset - 1,
+            )  # fmt: skip
+            for _ in range(expected, entry.queue_offset):
+                self._queues.add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
+        elif entry.queue_offset < expected:
+            # Offsets go back only where a topic was deleted and created again: the new one counts.
+            if entry.queue_offset <= queue.min_offset:
+                self._queues.forget(queue)
+                queue.begin_at(entry.queue_offset)
+            else:
+                queue.truncate_now(entry.queue_offset)
+        self._queues.add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
+
+
+class Recovery:
+    """One run over the files. `run` does it; the results are its return value and the queues."""
+
+    def __init__(
+        self, segments: Segments, queues: Queues, checkpoint: Checkpoint, settings: StoreSettings
+    ) -> None:
+        self._segments = segments
+        self._queues = queues
+        self._checkpoint = checkpoint
+        self._settings = settings
+        self.scanned_from = 0
+
+    def load_queues(self) -> None:
+        """Take over the queues that have folders; those without a log lead nowhere and are deleted."""
+        for topic, queue_id in self._queues.discover():
+            queue = self._queues.get(topic, queue_id)
+            if self._segments.is_empty:
+                log.warning("deleting %s: the log has no files, so its entries lead nowhere", queue.folder)
+                self._queues.forget(queue)
+            else:
+                queue.load(self._segments.min_offset)
+
+    def run(self, is_clean: bool, tell: Callable[[Sequence[Entry]], None]) -> LogEnd:
+        """Find the end of the log and make the queues agree with it; `tell` gets each scanned entry."""
+        if self._segments.is_empty:
+            return LogEnd(0, 0, 0)
+        start = self._start(is_clean)
+        self.scanned_from = start
+        is_whole_log = start == self._segments.min_offset
+        for queue in self._queues:
+            queue.truncate_now(queue.find_now(start))
+        scan = LogScan(self._segments, self._settings)
+        refill = Refill(self._queues, is_whole_log)
+        for entries in scan.records(start):
+            refill.take(entries)
+            tell(entries)
+        end = LogEnd(scan.end_offset, scan.last_record_offset, scan.last_store_ms)
+        self._rebuild(list(refill.incomplete), end.log_offset)
+        self._clear_log_behind(end.log_offset, is_clean)
+        self._settle_queues()
+        self._sync_log(start, end.log_offset)
+        return end
+
+    def _start(self, is_clean: bool) -> int:
+        newest = -1
+        for queue in self._queues:
+            if queue.max_offset > queue.min_offset:
+                newest = max(newest, queue.entry_now(queue.max_offset - 1)[0])
+        safe_ms = self._checkpoint.min_ms
+        if self._settings.message_index_safe:
+            safe_ms = min(safe_ms, self._checkpoint.index_ms)
+        for start in reversed(self._segments.starts):
+            head = self._segments.read_now(start, record.HEAD_SIZE_BYTES)
+            magic = int.from_bytes(head[4:8], "big")
+            if magic not in (record.MAGIC_V1, record.MAGIC_V2) or len(head) < record.HEAD_SIZE_BYTES:
+                continue
+            store_ms = record.store_ms_of(head)
+            if start <= newest and store_ms > 0 and (is_clean or store_ms <= safe_ms):
+                return start
+        return self._segments.min_offset
+
+    def _rebuild(self, incomplete: list[Queue], end_offset: int) -> None:
+        if not incomplete:
+            return
+        names = ", ".join(f"{queue.topic}/{queue.queue_id}" for queue in incomplete[:10])
+        log.warning(
+            "%d consume queues are incomplete (%s): rebuilding them from the whole log",
+            len(incomplete),
+            names,
+        )
+        for queue in incomplete:
+            self._queues.forget(queue)
+        refill = Refill(self._queues, True, frozenset(incomplete))
+        for entries in LogScan(self._segments, self._settings).records(self._segments.min_offset, end_offset):
+            refill.take(entries)
+
+    def _clear_log_behind(self, end_offset: int, is_clean: bool) -> None:
+        """Delete later files, and zero stale bytes behind the end: they must never be read as records."""
+        segments = self._segments
+        for start in segments.starts:
+            if start >= end_offset and start > segments.min_offset and any(segments.read_now(start, 8)):
+                log.error(
+                    "deleting %s: the log ends at %d, before this file", segments.path_of(start), end_offset
+                )
+        if end_offset > segments.min_offset:
+            segments.truncate_files_after(end_offset)
+        file_end = segments.end_capacity
+        stop = min(file_end, end_offset + LOOK_BEHIND_BYTES) if is_clean else file_end
+        position = end_offset
+        while position < stop:
+            data = segments.read_now(position, min(len(ZEROS), stop - position))
+            if data != ZEROS[: len(data)]:
+                log.warning("clearing %d bytes at %d, behind the end of the log", len(data), position)
+                segments.write(position, bytes(len(data)))
+                stop = file_end
+            position += len(data)
+
+    def _settle_queues(self) -> None:
+        for queue in self._queues:
+            if queue.tail:
+                self._queues.write_out(queue)
+            self._queues.clear_behind_now(queue)
+            queue.correct_min_now(self._segments.min_offset)
+
+    def _sync_log(self, start: int, end_offset: int) -> None:
+        """Put on disk what a killed process left in the page cache: from here on it counts as flushed.
+
+        Segments syncs the files that were written to, so the head of each is written once more.
+        """
+        for file_start in self._segments.starts:
+            if start <= file_start < end_offset:
+                self._segments.write(file_start, self._segments.read_now(file_start, 8))
+        self._segments.sync_now()
+        self._queues.sync_now()

@@ -1,0 +1,392 @@
+"""The face of the store: open, append, read, query, close.
+
+    append ─▶ commitlog (one write a turn) ─▶ flush ─▶ dispatch ─▶ queues · index · listeners
+    read, query ─▶ lookup            open ─▶ recovery            start ─▶ upkeep
+
+One store has one folder, one writer and one event loop. It does not know brokers, groups or the wire:
+drafts come in, records go out. What each flush mode promises is in `store.flush`. Reference: Apache's
+DefaultMessageStore, 5.5.0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from roquet.model.message import Draft, Host
+from roquet.model.status import Appended, Boundary, Got, PutStatus
+from roquet.ports import Clock, Disk, Lock
+from roquet.store import clean_stop
+from roquet.store.checkpoint import Checkpoint
+from roquet.store.commitlog import CommitLog, Done, refusal
+from roquet.store.dispatch import Dispatch, Listener
+from roquet.store.flush import Flush
+from roquet.store.format.queue_entry import QueueEntry
+from roquet.store.index import Index
+from roquet.store.logscan import LogScan
+from roquet.store.lookup import Lookup, QueryResult
+from roquet.store.queues import Queues, is_name
+from roquet.store.reading import Ask
+from roquet.store.recovery import LogEnd, Recovery
+from roquet.store.segments import OpenFiles, Segments
+from roquet.store.settings import StoreSettings
+from roquet.store.space import SpaceAhead
+from roquet.store.upkeep import Upkeep
+
+log = logging.getLogger("roquet.store")
+
+TURN_BYTES_MAX = 8 * 1024 * 1024
+"""Pending bytes at which a turn is written before it is over."""
+
+LOG_FILES_OPEN_MAX = 64
+
+INDEX_REBUILD_BYTES_MAX = 1 << 30
+"""Log that is read again for the index alone, at a start; more only with `message_index_safe`."""
+
+
+class Store:
+    """One message store. `open`, `start`, use it, `close`; all on one event loop."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        settings: StoreSettings,
+        store_host: Host,
+        call_soon: Callable[[Callable[[], None]], object],
+        process_id: int = 0,
+    ) -> None:
+        """`call_soon` runs a function in the event loop's next turn; `process_id` goes into `abort`."""
+        self._disk = disk
+        self._clock = clock
+        self._call_soon = call_soon
+        self._process_id = process_id
+        self.settings = settings
+        self.listeners: list[Listener] = []
+        root = settings.root_dir
+        self._segments = Segments(
+            disk, settings.log_dir, settings.log_file_size_bytes, OpenFiles(disk, LOG_FILES_OPEN_MAX)
+        )
+        self._log = CommitLog(self._segments, clock, store_host)
+        self._queues = Queues(
+            disk, settings.queues_dir, settings.queue_file_bytes, settings.open_queue_files_max
+        )
+        self._index = self._make_index()
+        self._checkpoint = Checkpoint(disk, f"{root}/checkpoint")
+        self._dispatch = Dispatch(self._queues, self._index, self.listeners)
+        self._flush = Flush(self._log, self._dispatch, self._checkpoint, clock, settings, call_soon)
+        self._space = SpaceAhead(self._segments)
+        self._lookup = Lookup(self._log, self._queues, self._index, settings)
+        self._upkeep = Upkeep(
+            self._queues,
+            self._index,
+            self._checkpoint,
+            self._dispatch,
+            self._flush,
+            clock,
+            settings,
+            self._clean,
+        )
+        self._lock: Lock | None = None
+        self._is_started = False
+        self._is_turn_scheduled = False
+        self._refusal = "the store is not open"
+
+    def _make_index(self) -> Index | None:
+        settings = self.settings
+        if not settings.message_index_enable:
+            return None
+        return Index(
+            self._disk,
+            settings.index_dir,
+            settings.index_slot_count,
+            settings.index_entry_count,
+            self._clock,
+            lambda: None,
+        )
+
+    def configure(self, settings: StoreSettings) -> None:
+        """Take new settings; those marked fixed keep the values that the store was opened with."""
+        self.settings = settings
+        self._flush.settings = self._lookup.settings = self._upkeep.settings = settings
+
+    # Life.
+
+    def open(self) -> None:
+        """Lock the folder, load the files and recover; blocks until the store can serve.
+
+        Raises StoreDamaged when the files are not what these settings can have written, and
+        BlockingIOError when another process has the store.
+        """
+        root = self.settings.root_dir
+        self._disk.make_dirs(root)
+        self._lock = self._disk.lock(f"{root}/lock")
+        try:
+            self._segments.load()
+            self._checkpoint.load()
+            is_clean = not self._disk.exists(f"{root}/abort")
+            # From here on files change: a crash in the middle must not look like a clean stop.
+            self._disk.write_file(f"{root}/abort", str(self._process_id).encode())
+            self._disk.sync_dir(root)
+            self._recover(is_clean)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._refusal = ""
+
+    def _recover(self, is_clean: bool) -> None:
+        root = self.settings.root_dir
+        if self._index is not None:
+            self._index.load(None if is_clean else self._checkpoint.index_ms)
+        left = clean_stop.take(self._disk, root)
+        if is_clean and left is not None and clean_stop.is_still_true(left, self._segments, self._queues):
+            clean_stop.apply(left, self._queues)
+            end = LogEnd(left.log_end_offset, left.last_record_offset, left.last_store_ms)
+            scanned_from = end.log_offset
+        else:
+            recovery = Recovery(self._segments, self._queues, self._checkpoint, self.settings)
+            recovery.load_queues()
+            end = recovery.run(is_clean, self._dispatch.run_recovered)
+            scanned_from = recovery.scanned_from
+        self._rebuild_index(scanned_from)
+        self._log.begin_at(*end)
+        self._dispatch.begin_at(end.log_offset, end.store_ms)
+        self._flush.begin_at(end.log_offset)
+        log.info(
+            "store %s: log %d to %d, %d queues, %s stop",
+            root,
+            self._segments.min_offset,
+            end.log_offset,
+            len(self._queues),
+            "clean" if is_clean else "unclean",
+        )
+
+    def _rebuild_index(self, scanned_from: int) -> None:
+        """File the part of the log that lies behind the index and before what recovery has read."""
+        if self._index is None or self._index.rebuild_from is None or self._segments.is_empty:
+            return
+        start = self._segments.start_of(max(self._index.rebuild_from, self._segments.min_offset))
+        missing = scanned_from - start
+        if missing <= 0:
+            return
+        if missing > INDEX_REBUILD_BYTES_MAX and not self.settings.message_index_safe:
+            log.warning(
+                "the index does not cover %d bytes of the log from %d on: queries by key will not find them; "
+                "start with messageIndexSafe=true to rebuild it",
+                missing, start,
+            )  # fmt: skip
+            return
+        log.info("rebuilding the index from %d to %d", start, scanned_from)
+        for entries in LogScan(self._segments, self.settings).records(start, scanned_from):
+            self._index.put(entries)
+
+    async def start(self) -> None:
+        """Begin the periodic work."""
+        self._is_started = True
+        self._upkeep.start()
+
+    async def close(self) -> None:
+        """Finish what was accepted, put everything on disk and mark the stop as clean if it is."""
+        if self._lock is None:
+            return
+        self._refusal = "the store is closing"
+        self._turn()
+        await self._upkeep.stop()
+        await self._flush.close()
+        self._dispatch.retry_index()
+        await self._upkeep.settle()
+        await self._space.close(self._log.written_offset)
+        await self._upkeep.save_checkpoint()
+        if self._is_safe_to_call_clean():
+            self._mark_clean()
+        if self._index is not None:
+            self._index.close()
+        self._checkpoint.close()
+        self._queues.close()
+        self._segments.close()
+        self._lock.release()
+        self._lock = None
+
+    def _is_safe_to_call_clean(self) -> bool:
+        problems = [
+            self._flush.failure,
+            self._upkeep.failure,
+            self._queues.error,
+            self._dispatch.index_error,
+            "the log has a torn end" if self._log.is_torn else "",
+            "not everything is dispatched" if self._dispatch.offset != self._log.written_offset else "",
+        ]
+        for problem in filter(None, problems):
+            log.error("not a clean stop, the next start will recover: %s", problem)
+        return not any(problems)
+
+    def _mark_clean(self) -> None:
+        root = self.settings.root_dir
+        log_end, last_record = self._log.written_offset, self._log.last_record_offset
+        if not self._segments.is_empty:
+            state = clean_stop.describe(
+                self._segments, self._queues, log_end, last_record, self._log.written_store_ms
+            )
+            clean_stop.save(self._disk, root, state)
+        self._disk.remove(f"{root}/abort")
+        self._disk.sync_dir(root)
+
+    # Writing.
+
+    def append(self, drafts: Sequence[Draft], done: Done) -> None:
+        """Store the drafts, all or none, and call `done` with the outcome in a later turn; never waits."""
+        assert drafts
+        reason = self.refusal
+        if reason:
+            self._refuse(Appended(PutStatus.SERVICE_NOT_AVAILABLE, reason=reason), done)
+            return
+        settings = self.settings
+        for draft in drafts:
+            refused = refusal(draft, settings)
+            if refused is None and not is_name(draft.topic, draft.queue_id):
+                refused = Appended(
+                    PutStatus.MESSAGE_ILLEGAL,
+                    reason=f"{draft.topic!r}/{draft.queue_id} cannot name a queue: letters, digits, %|_+-",
+                )
+            if refused is not None:
+                self._refuse(refused, done)
+                return
+        queues = [self._queues.get(draft.topic, draft.queue_id) for draft in drafts]
+        reason = self._log.append(drafts, queues, done, settings)
+        if reason:
+            self._refuse(Appended(PutStatus.MESSAGE_ILLEGAL, reason=reason), done)
+        elif not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            self._call_soon(self._end_of_turn)
+        elif self._log.pending_bytes > TURN_BYTES_MAX:
+            self._turn()
+
+    def _refuse(self, refused: Appended, done: Done) -> None:
+        self._call_soon(partial(done, refused))
+
+    def _end_of_turn(self) -> None:
+        self._is_turn_scheduled = False
+        self._turn()
+
+    def _turn(self) -> None:
+        written = self._log.write()
+        if written.stored:
+            if self._is_started:
+                self._space.follow(self._log.written_offset)
+            self._flush.written(written.stored)
+        if written.failed:
+            log.error("%d appends failed: %s", len(written.failed), written.reason)
+            self._flush.refuse(written.failed, written.reason)
+
+    @property
+    def refusal(self) -> str:
+        """Why the store does not accept messages now; empty when it does."""
+        return (
+            self._refusal
+            or self._flush.failure
+            or self._upkeep.failure
+            or self._queues.error
+            or self._dispatch.index_error
+        )
+
+    @property
+    def is_writable(self) -> bool:
+        return not self.refusal
+
+    # Reading. `codes` are the wanted tag codes, None for all.
+
+    def read_hot(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        codes: frozenset[int] | None = None,
+    ) -> Got | None:
+        """Read a queue without waiting; None when it takes the disk: then `await read(...)`."""
+        return self._lookup.read_hot(topic, queue_id, Ask(queue_offset, max_count, max_bytes, codes))
+
+    async def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        codes: frozenset[int] | None = None,
+    ) -> Got:
+        """Read a queue, waiting for the disk where that is needed."""
+        return await self._lookup.read(topic, queue_id, Ask(queue_offset, max_count, max_bytes, codes))
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Return the first offset of a queue; 0 when there is no such queue."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.min_offset if queue is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset that the next visible message will have; 0 when there is no such queue."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    async def offset_by_time(
+        self, topic: str, queue_id: int, ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> int:
+        """Return the queue offset that a store time stands for."""
+        return await self._lookup.offset_by_time(topic, queue_id, ms, boundary)
+
+    async def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """Return when a message was stored, in ms; None when there is none."""
+        return await self._lookup.store_time(topic, queue_id, queue_offset)
+
+    async def earliest_store_time(self, topic: str, queue_id: int) -> int | None:
+        """Return when the first message of a queue was stored; None when it is empty."""
+        return await self._lookup.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    async def record_at(self, log_offset: int) -> bytes | None:
+        """Return the record that begins at a place of the log; None when none does."""
+        return await self._lookup.record_at(log_offset)
+
+    async def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
+        """Return messages by key; other keys with the same hash may be among them."""
+        return await self._lookup.query(topic, key, max_count, begin_ms, end_ms)
+
+    async def queue_entries(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueEntry]:
+        """Return queue entries from an offset on."""
+        return await self._lookup.queue_entries(topic, queue_id, first, count)
+
+    def check_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Return whether a message counts as recent."""
+        return self._lookup.check_in_memory(topic, queue_id, queue_offset)
+
+    # Queues and numbers.
+
+    def topics(self) -> list[str]:
+        return self._queues.topics()
+
+    def queues_of(self, topic: str) -> list[int]:
+        return self._queues.queues_of(topic)
+
+    def delete_topic(self, topic: str) -> bool:
+        """Delete a topic's queues; its records stay in the log. True when there were any."""
+        return self._queues.delete_topic(topic)
+
+    @property
+    def log_min_offset(self) -> int:
+        return self._log.min_offset
+
+    @property
+    def log_max_offset(self) -> int:
+        return self._log.written_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._flush.flushed_offset
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        return self._log.written_offset - self._dispatch.offset
+
+    async def _clean(self) -> None:
+        return

@@ -1,0 +1,148 @@
+"""Upkeep: what a running store does by itself, as tasks that the store owns.
+
+    every 500 ms   sync the log if enough is dirty                            (ASYNC flush)
+    every 1 s      write queue tails out · retry a refused index · save the checkpoint
+    every 60 s     sync queues and index; only then does the checkpoint vouch for them
+    every 10 s     delete what retention says may go
+
+A task that ends by an error of ours stops the store from accepting messages: a store without upkeep
+would fill the disk or lose its checkpoint unnoticed. Reference: Apache's Flush*Service classes, 5.5.0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+
+from roquet.ports import Clock
+from roquet.store.checkpoint import Checkpoint
+from roquet.store.dispatch import Dispatch
+from roquet.store.flush import Flush
+from roquet.store.index import Index
+from roquet.store.queues import Queues
+from roquet.store.settings import StoreSettings
+
+log = logging.getLogger("roquet.store")
+
+QUEUES_A_TURN = 256
+"""Tails written before other work gets its turn: about 3 ms."""
+
+
+class Upkeep:
+    """The store's periodic work. `start` begins it, `stop` ends it; `settle` does it all at once."""
+
+    def __init__(
+        self,
+        queues: Queues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        dispatch: Dispatch,
+        flush: Flush,
+        clock: Clock,
+        settings: StoreSettings,
+        clean: Callable[[], Coroutine[object, object, None]],
+    ) -> None:
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._dispatch = dispatch
+        self._flush = flush
+        self._clock = clock
+        self._clean = clean
+        self.settings = settings
+        self.failure = ""
+        """Set when a sync of queues or index failed: from then on the checkpoint stands still."""
+        self._saved = checkpoint.page
+        self._settled_at = clock.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin the periodic work on the running loop."""
+        loop = asyncio.get_running_loop()
+        for work in (self._flush_log(), self._write_queues(), self._clean_up()):
+            task = loop.create_task(work)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """End the periodic work; what is under way is cut off where it waits."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.failure = f"the store's upkeep has ended: {task.exception()!r}; restart the broker"
+            log.critical("%s", self.failure, exc_info=task.exception())
+
+    async def _pause(self, interval_ms: int) -> None:
+        await self._clock.sleep_until(self._clock.monotonic() + interval_ms / 1000)
+
+    async def _flush_log(self) -> None:
+        while True:
+            await self._pause(self.settings.flush_interval_ms)
+            await self._flush.tick()
+
+    async def _write_queues(self) -> None:
+        while True:
+            await self._pause(self.settings.queue_flush_interval_ms)
+            self._dispatch.retry_index()
+            if self._is_thorough_due():
+                await self.settle()
+            else:
+                await self._write_out()
+            await self.save_checkpoint()
+
+    async def _clean_up(self) -> None:
+        await self._pause(self.settings.clean_first_delay_ms)
+        while True:
+            await self._clean()
+            await self._pause(self.settings.clean_interval_ms)
+
+    def _is_thorough_due(self) -> bool:
+        idle_ms = (self._clock.monotonic() - self._settled_at) * 1000
+        return idle_ms >= self.settings.queue_flush_thorough_interval_ms
+
+    async def _write_out(self) -> None:
+        for number, queue in enumerate(self._queues.dirty()):
+            if number and number % QUEUES_A_TURN == 0:
+                await self._clock.sleep_until(self._clock.monotonic())
+            if queue.tail:
+                self._queues.write_out(queue)
+
+    async def settle(self) -> None:
+        """Put queues and index on disk, then let the checkpoint vouch for what they covered before."""
+        self._settled_at = self._clock.monotonic()
+        offset, store_ms = self._dispatch.offset, self._dispatch.store_ms
+        if offset == self._checkpoint.queues_log_offset or self.failure:
+            return
+        await self._write_out()
+        if self._queues.error or self._dispatch.is_index_behind:
+            return
+        try:
+            await self._queues.sync()
+            if self._index is not None:
+                await self._index.flush()
+        except OSError as error:
+            # The kernel may have dropped the pages: a later sync that succeeds would prove nothing.
+            self.failure = f"queues or index could not be synced: {error}; check the disk, then restart"
+            log.critical("%s", self.failure)
+            return
+        self._checkpoint.queues_ms = store_ms
+        self._checkpoint.queues_log_offset = offset
+        if self._index is not None:
+            self._checkpoint.index_ms = self._index.synced_ms
+
+    async def save_checkpoint(self) -> None:
+        """Save the checkpoint if it has changed; a refusal is tried again with the next change."""
+        page = self._checkpoint.page
+        if page == self._saved:
+            return
+        try:
+            await self._checkpoint.flush()
+        except OSError as error:
+            log.error("the checkpoint cannot be saved: %s; a crash now means a longer recovery", error)
+            return
+        self._saved = page

@@ -1,0 +1,1 @@
+"""asyncio around `wire.connection`: links, the server that accepts them, the dialer that opens them."""

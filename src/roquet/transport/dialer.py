@@ -1,0 +1,70 @@
+"""Links that we open: one per address, opened when first needed and again after it was lost.
+
+Used by a broker towards its name servers (and by the client later). Knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from roquet.ports import Clock, Net
+from roquet.transport.link import Call, Link
+from roquet.wire.frame import JSON, Frame
+from roquet.wire.row import Header
+
+CONNECT_SECONDS_MAX: Final = 3.0
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of `host:port`; raises ValueError that names the text."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is not an address of the form host:port")
+    return host.strip("[]"), int(port)
+
+
+class Dialer:
+    """Keeps one link to each address that is asked for."""
+
+    def __init__(self, net: Net, clock: Clock, serve: Callable[[Call], None], encoding: int = JSON) -> None:
+        self._net = net
+        self._clock = clock
+        self._serve = serve
+        self._encoding = encoding
+        self._links: dict[str, Link] = {}
+        self._opening: dict[str, asyncio.Task[Link]] = {}
+
+    async def link(self, address: str) -> Link:
+        """Return the open link to `host:port`; raises OSError when it cannot be opened."""
+        link = self._links.get(address)
+        if link is not None and link.is_open:
+            return link
+        opening = self._opening.get(address)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._open(address))
+            self._opening[address] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(address, None))
+        return await asyncio.shield(opening)
+
+    async def call(self, address: str, request: Header, timeout_s: float, body: bytes = b"") -> Frame:
+        """Ask `host:port` and return its answer; raises OSError, TimeoutError included."""
+        link = await self.link(address)
+        return await link.call(request, timeout_s, body)
+
+    def close(self) -> None:
+        for opening in self._opening.values():
+            opening.cancel()
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    async def _open(self, address: str) -> Link:
+        host, port = parse_address(address)
+        _, link = await self._net.connect(
+            lambda: Link(self._clock, self._serve, encoding=self._encoding), host, port, CONNECT_SECONDS_MAX
+        )
+        assert isinstance(link, Link)
+        self._links[address] = link
+        return link

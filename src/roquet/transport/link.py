@@ -1,0 +1,246 @@
+"""A live connection: asyncio's protocol class around `wire.Connection`.
+
+    data_received ─▶ Connection.receive_data ─▶ requests ─▶ serve(call)      answers ─▶ waiting future
+    call.answer(reply) ─▶ frame.join ─▶ transport.write
+
+Bounded on both sides: a peer that does not read its answers is not read from either, the requests it
+already sent wait in the backlog, and one that reads nothing for a minute is cut off. Knows neither
+request codes nor who the peer is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from roquet.ports import Clock
+from roquet.wire.codes import FLAG_ONE_WAY, FLAG_REPLY
+from roquet.wire.connection import Connection
+from roquet.wire.frame import JSON, Frame, FrameError, join, join_parts
+from roquet.wire.reply import Reply
+from roquet.wire.row import Header, row_of
+
+log = logging.getLogger("roquet.transport")
+
+WRITE_HIGH_BYTES: Final = 512 * 1024
+"""Unsent answers above which the peer counts as slow: two full pull answers."""
+
+STALL_SECONDS_MAX: Final = 60.0
+"""How long a slow peer may take to read what it asked for."""
+
+
+class LinkClosed(ConnectionError):
+    """The connection went away before the answer came."""
+
+
+class Call:
+    """One request that came in, and the way back to whoever asked."""
+
+    __slots__ = ("answered", "frame", "link")
+
+    def __init__(self, link: Link, frame: Frame) -> None:
+        self.link = link
+        self.frame = frame
+        self.answered = False
+
+    def answer(self, reply: Reply) -> None:
+        """Send the answer; a one-way request gets none, and a second answer is a mistake of ours."""
+        assert not self.answered, f"request {self.frame.code} was answered twice"
+        self.answered = True
+        self.link.send_reply(self.frame, reply)
+
+
+class Link(asyncio.Protocol):
+    """One connection, either direction. `serve` gets every request that the peer sends."""
+
+    __slots__ = (
+        "_backlog",
+        "_clock",
+        "_connection",
+        "_stalled_since",
+        "_transport",
+        "encoding",
+        "last_active",
+        "local",
+        "on_close",
+        "peer",
+        "serve",
+        "_opened",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        serve: Callable[[Call], None],
+        on_open: Callable[[Link], None] | None = None,
+        encoding: int = JSON,
+    ) -> None:
+        self._clock = clock
+        self.serve = serve
+        self.encoding = encoding
+        self.on_close: list[Callable[[Link], None]] = []
+        self.peer: tuple[str, int] = ("", 0)
+        self.local: tuple[str, int] = ("", 0)
+        self.last_active = clock.monotonic()
+        self._opened = on_open
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection[asyncio.Future[Frame]] = Connection()
+        self._backlog: deque[Frame] = deque()
+        self._stalled_since: float | None = None
+
+    # asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self.peer = _address(transport.get_extra_info("peername"))
+        self.local = _address(transport.get_extra_info("sockname"))
+        if self._opened is not None:
+            self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = self._clock.monotonic()
+        try:
+            frames = self._connection.receive_data(data)
+        except FrameError as error:
+            log.warning("closing %s:%d, which does not speak the protocol: %s", *self.peer, error)
+            self.abort()
+            return
+        if frames:
+            if self._backlog:
+                self._backlog.extend(frames)
+            else:
+                self._take(frames)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._backlog.clear()
+        for future in self._connection.drop_all():
+            if not future.done():
+                future.set_exception(LinkClosed(f"{self.peer[0]}:{self.peer[1]} closed the connection"))
+        for callback in tuple(self.on_close):
+            callback(self)
+        self.on_close.clear()
+
+    def pause_writing(self) -> None:
+        self._stalled_since = self._clock.monotonic()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._stalled_since = None
+        frames = list(self._backlog)
+        self._backlog.clear()
+        self._take(frames)
+        if self._stalled_since is None and self._transport is not None:
+            self._transport.resume_reading()
+
+    # the rest of Roquet calls these
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_congested(self) -> bool:
+        """True while the peer does not read: give it nothing large now."""
+        return self._stalled_since is not None
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def send_reply(self, request: Frame, reply: Reply) -> None:
+        """Answer a request of the peer; nothing happens when it is gone or wanted no answer."""
+        transport = self._transport
+        if transport is None or request.flag & FLAG_ONE_WAY:
+            return
+        ext = {} if reply.header is None else reply.header.encode()
+        frame = Frame(reply.code, request.opaque, FLAG_REPLY, ext, b"", reply.remark, encoding=self.encoding)
+        if isinstance(reply.body, bytes):
+            transport.write(join(frame._replace(body=reply.body) if reply.body else frame))
+        else:
+            transport.writelines(join_parts(frame, reply.body))
+
+    def write(self, data: bytes) -> None:
+        """Send answers that are bytes already."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def send_one_way(self, request: Header, body: bytes = b"") -> None:
+        """Send a request that wants no answer; a peer that is gone or does not read misses it."""
+        if self._transport is None or self.is_congested:
+            return
+        opaque = self._connection.next_opaque()
+        code = row_of(type(request)).code
+        self._transport.write(
+            join(Frame(code, opaque, FLAG_ONE_WAY, request.encode(), body, encoding=self.encoding))
+        )
+
+    async def call(self, request: Header, timeout_s: float, body: bytes = b"") -> Frame:
+        """Send a request and return the answer; raises TimeoutError, LinkClosed or TooManyWaiting."""
+        return await self.call_frame(
+            Frame(row_of(type(request)).code, 0, 0, request.encode(), body), timeout_s
+        )
+
+    async def call_frame(self, frame: Frame, timeout_s: float) -> Frame:
+        """Send a frame as a request of ours and return the answer."""
+        if self._transport is None:
+            raise LinkClosed(f"{self.peer[0]}:{self.peer[1]} is not connected")
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        opaque = self._connection.next_opaque()
+        deadline = self._clock.monotonic() + timeout_s
+        self._connection.wait_for(opaque, deadline, future)
+        self._transport.write(join(frame._replace(opaque=opaque, encoding=self.encoding)))
+        timer = self._clock.call_at(deadline, self._expire, opaque, future, frame.code, timeout_s)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            self._connection.forget(opaque)
+
+    def _expire(self, opaque: int, future: asyncio.Future[Frame], code: int, timeout_s: float) -> None:
+        self._connection.forget(opaque)
+        if not future.done():
+            future.set_exception(
+                TimeoutError(f"{self.peer[0]}:{self.peer[1]} did not answer {code} within {timeout_s:g} s")
+            )
+
+    def close(self) -> None:
+        """Send what is written, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is unsent is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def is_stuck(self, now: float) -> bool:
+        """True when the peer has not read for so long that it should be cut off."""
+        return self._stalled_since is not None and now - self._stalled_since > STALL_SECONDS_MAX
+
+    def _take(self, frames: list[Frame]) -> None:
+        """Serve frames until the peer turns out not to read its answers; keep the rest."""
+        for number, frame in enumerate(frames):
+            if frame.flag & FLAG_REPLY:
+                future = self._connection.match(frame)
+                if future is not None and not future.done():
+                    future.set_result(frame)
+                continue
+            if self._stalled_since is not None:
+                self._backlog.extend(frames[number:])
+                return
+            if self._transport is None:
+                return
+            self.serve(Call(self, frame))
+
+
+def _address(name: object) -> tuple[str, int]:
+    if isinstance(name, tuple) and len(name) >= 2:
+        return str(name[0]), int(name[1])
+    return "", 0

@@ -1,0 +1,3 @@
+from roquet.wire.header import Frame
+
+def split(data: bytes | bytearray) -> tuple[list[Frame], int]: ...

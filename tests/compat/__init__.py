@@ -1,0 +1,1 @@
+"""Other people's clients and tools, driven against a running cluster."""

@@ -1,0 +1,41 @@
+"""What every test relies on: the compiled kernels are really the ones under test, and Hypothesis is calm.
+
+`ROQUET_PURE=1` runs the suite on the plain twins alone; without it a missing extension is an error
+here, so that a green run never means that only one twin was tested.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+KERNELS = ("roquet.wire._frame_c",)
+PURE = os.environ.get("ROQUET_PURE") == "1"
+
+# The machine may be busy with real servers beside the tests, so no example is judged by its duration.
+settings.register_profile(
+    "roquet", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("roquet")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to run on the wrong twin."""
+    if PURE:
+        return
+    for name in KERNELS:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise pytest.UsageError(
+                f"{name} is not built ({error}); run `pip install -e . --no-build-isolation`, "
+                "or set ROQUET_PURE=1 to test the plain twins alone"
+            ) from None
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return "roquet kernels: " + ("plain Python (ROQUET_PURE=1)" if PURE else ", ".join(KERNELS))
+

@@ -1,0 +1,84 @@
+"""Roquet as a process of its own, started by its command line like any user does.
+
+`start_up` runs name server and broker in one process; `start_namesrv` and `start_broker` run them apart.
+Ready means that the program has printed its line that begins with `ready`. `stop` is SIGTERM, `kill` is
+SIGKILL: the crash that the store must survive. The same store directory can be started again.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.peers.child import Child
+from tests.peers.ports import free_broker_port, free_port
+
+READY_TIMEOUT_S = 30.0
+NO_SETTINGS: Mapping[str, str] = {}
+
+
+class RoquetNode(NamedTuple):
+    """A running Roquet: its process, and where its name server and its broker are (equal roles may share one)."""
+
+    process: Child
+    namesrv: str
+    broker: str
+
+    def stop(self) -> None:
+        status = self.process.stop()
+        assert status == 0, f"{self.process.name} ended with status {status}\n{self.process.tail()}"
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+def start_up(
+    store: Path,
+    namesrv_port: int | None = None,
+    broker_port: int | None = None,
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> RoquetNode:
+    """Start name server and broker in one process (`roquet up`) and wait until both are ready."""
+    names = free_port() if namesrv_port is None else namesrv_port
+    broker = free_broker_port() if broker_port is None else broker_port
+    words = ["up", "--store", str(store), "--namesrv-port", str(names), "--broker-port", str(broker)]
+    process = _launch("roquet up", [*words, *_set(settings)], store.with_name(f"{store.name}.out"))
+    return RoquetNode(process, f"127.0.0.1:{names}", f"127.0.0.1:{broker}")
+
+
+def start_namesrv(folder: Path, port: int | None = None, settings: Mapping[str, str] = NO_SETTINGS) -> RoquetNode:
+    """Start a name server alone (`roquet namesrv`); its `broker` address is empty."""
+    listen = free_port() if port is None else port
+    words = ["namesrv", "--port", str(listen), *_set(settings)]
+    return RoquetNode(_launch("roquet namesrv", words, folder / "namesrv.out"), f"127.0.0.1:{listen}", "")
+
+
+def start_broker(
+    store: Path, namesrv: str, port: int | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> RoquetNode:
+    """Start a broker alone (`roquet broker`) that registers with this name server, ours or Apache's."""
+    listen = free_broker_port() if port is None else port
+    words = ["broker", "--store", str(store), "--port", str(listen), "--namesrv", namesrv, *_set(settings)]
+    process = _launch("roquet broker", words, store.with_name(f"{store.name}.out"))
+    return RoquetNode(process, namesrv, f"127.0.0.1:{listen}")
+
+
+def _set(settings: Mapping[str, str]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def _launch(name: str, words: list[str], log: Path) -> Child:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)  # an earlier start of the same store has left its line there
+    program = Path(sys.executable).with_name("roquet")
+    process = Child(name, [str(program), *words], log, {"PYTHONUNBUFFERED": "1"})
+    try:
+        process.wait_until(lambda: _is_ready(process.text()), "its line `ready`", READY_TIMEOUT_S)
+    except BaseException:
+        process.kill()
+        raise
+    return process
+
+
+def _is_ready(text: str) -> bool:
+    return any(line.startswith("ready") for line in text.splitlines())
