@@ -38,4 +38,3 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return "roquet kernels: " + ("plain Python (ROQUET_PURE=1)" if PURE else ", ".join(KERNELS))
-

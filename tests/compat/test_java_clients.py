@@ -65,7 +65,9 @@ def test_flags_of_the_whole_client(
             assert flagged.run(scenario, cluster.namesrv) == SCENARIOS[scenario]
 
 
-def test_group_of_three_shares_again_when_one_leaves_and_one_comes(client: JavaClient, cluster: Cluster) -> None:
+def test_group_of_three_shares_again_when_one_leaves_and_one_comes(
+    client: JavaClient, cluster: Cluster
+) -> None:
     seen = client.run("rebalance", cluster.namesrv, timeout_s=240)
     assert seen["received"] == 5 * 160
 

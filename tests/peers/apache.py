@@ -1,8 +1,8 @@
 """A real Apache RocketMQ name server and broker, started from Apache's own jars.
 
-Each gets a directory of its own: configuration, store, logs (`user.home` and `rocketmq.home.dir` point there, so nothing lands
-in the user's home). All listen on 127.0.0.1. The heap is small and the files of the store are small:
-enough for tests, quick to create. Reference: org.apache.rocketmq.namesrv.NamesrvStartup and
+Each gets a directory of its own: configuration, store and logs (`user.home` and `rocketmq.home.dir` point
+there). All listen on 127.0.0.1. The heap is small and the files of the store are small: enough for tests,
+quick to create. Reference: org.apache.rocketmq.namesrv.NamesrvStartup and
 org.apache.rocketmq.broker.BrokerStartup, release 5.5.0.
 """
 
@@ -43,7 +43,9 @@ class ApacheNode(NamedTuple):
         self.process.kill()
 
 
-def start_namesrv(home: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> ApacheNode:
+def start_namesrv(
+    home: Path, port: int | None = None, settings: Mapping[str, str] | None = None
+) -> ApacheNode:
     """Start an Apache name server and wait until it accepts connections."""
     listen = free_port() if port is None else port
     conf = {"listenPort": str(listen), "bindAddress": "127.0.0.1", **(settings or {})}

@@ -53,7 +53,9 @@ class Child:
             return self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ChildError(f"{self.name} did not end within {grace_s} s of SIGTERM\n{self.tail()}") from None
+            raise ChildError(
+                f"{self.name} did not end within {grace_s} s of SIGTERM\n{self.tail()}"
+            ) from None
 
     def kill(self) -> None:
         """End it at once (SIGKILL), as a crash does."""

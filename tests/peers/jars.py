@@ -29,7 +29,10 @@ JAVAC_TIMEOUT_S = 120
 OPENS = tuple(
     f"--add-{kind}=java.base/{package}=ALL-UNNAMED"
     for kind, packages in (
-        ("opens", ("java.lang", "java.nio", "java.util", "java.util.concurrent", "jdk.internal.ref", "sun.nio.ch")),
+        (
+            "opens",
+            ("java.lang", "java.nio", "java.util", "java.util.concurrent", "jdk.internal.ref", "sun.nio.ch"),
+        ),
         ("exports", ("jdk.internal.ref", "sun.nio.ch")),
     )
     for package in packages

@@ -23,7 +23,7 @@ class NoAnswer(Exception):
 
 
 class LineServer:
-    """One running JVM; use as a context manager, or call `close`."""
+    """One running JVM, whose working directory is that of its log; a context manager, or call `close`."""
 
     def __init__(self, name: str, argv: Sequence[str], log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,12 @@ class LineServer:
         self._buffer = b""
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                cwd=log.parent,
             )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._requests = self._process.stdin

@@ -6,6 +6,8 @@ a stack trace on its standard error and still exits with 0, so `run` looks for o
 for the commands that are meant to fail.
 """
 
+import re
+import time
 from pathlib import Path
 
 from tests.peers import jars
@@ -13,7 +15,9 @@ from tests.peers.java import small_jvm
 from tests.peers.lines import LineServer
 
 COMMAND_TIMEOUT_S = 60.0
-TRACE_SIGNS = ("Exception", "\tat org.apache.rocketmq", "SubCommandException")
+SETTLE_TIMEOUT_S = 15.0
+POLL_S = 0.05
+STACK_FRAME = re.compile(r"^\tat [\w.$/]+\(", re.MULTILINE)
 
 
 class CommandFailed(AssertionError):
@@ -38,6 +42,23 @@ class Mqadmin:
             raise CommandFailed(f"mqadmin {command} {' '.join(arguments)}\n{output}\nrequests:\n{requests}")
         return output
 
+    def run_until(self, expected: str, command: str, *arguments: str) -> str:
+        """Run one command again and again until its output holds this text, and return that output."""
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while True:
+            output = self.show(command, *arguments)
+            if expected in output:
+                return output
+            if time.monotonic() > deadline:
+                raise CommandFailed(
+                    f"mqadmin {command} {' '.join(arguments)} never showed {expected!r}\n{output}"
+                )
+            time.sleep(POLL_S)
+
+    def show(self, command: str, *arguments: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
+        """Run one command and return its output, whether it worked or not."""
+        return self._ask(command, arguments, timeout_s)[0]
+
     def fails(self, command: str, *arguments: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
         """Run one command that must fail and return its output, with the stack trace."""
         output, went_well = self._ask(command, arguments, timeout_s)
@@ -49,7 +70,7 @@ class Mqadmin:
         answer = self._lines.ask([command, *arguments, "-n", self.namesrv], timeout_s)
         output = str(answer["output"])
         self.requests = list(answer["requests"])
-        return output, bool(answer["ok"]) and not any(sign in output for sign in TRACE_SIGNS)
+        return output, bool(answer["ok"]) and STACK_FRAME.search(output) is None
 
     def close(self) -> None:
         self._lines.close()

@@ -18,7 +18,7 @@ NO_SETTINGS: Mapping[str, str] = {}
 
 
 class RoquetNode(NamedTuple):
-    """A running Roquet: its process, and where its name server and its broker are (equal roles may share one)."""
+    """A running Roquet: its process, and the addresses of its name server and its broker."""
 
     process: Child
     namesrv: str
@@ -46,7 +46,9 @@ def start_up(
     return RoquetNode(process, f"127.0.0.1:{names}", f"127.0.0.1:{broker}")
 
 
-def start_namesrv(folder: Path, port: int | None = None, settings: Mapping[str, str] = NO_SETTINGS) -> RoquetNode:
+def start_namesrv(
+    folder: Path, port: int | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> RoquetNode:
     """Start a name server alone (`roquet namesrv`); its `broker` address is empty."""
     listen = free_port() if port is None else port
     words = ["namesrv", "--port", str(listen), *_set(settings)]

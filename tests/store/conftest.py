@@ -58,6 +58,8 @@ def draft(
 class StoreBench:
     """One simulated machine with one store on it, opened and broken as the test likes."""
 
+    draft = staticmethod(draft)
+
     def __init__(self, seed: int = 0, settings: StoreSettings = SMALL) -> None:
         self.world = World(seed)
         self.disk = self.world.disk("broker")

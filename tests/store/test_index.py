@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hashlib
 import random
 from collections import defaultdict
 
@@ -93,6 +94,18 @@ def test_the_bytes_of_a_small_file() -> None:
     assert ENTRY.unpack_from(data, fixture.geometry.entry_position(3)) == (key_hash("T", "a"), 500, 2, 1)
     assert ENTRY.unpack_from(data, fixture.geometry.entry_position(1)) == (key_hash("T", "a"), 300, 0, 0)
     assert data[fixture.geometry.entry_position(0) :][:20] == bytes(20)
+
+
+def test_the_bytes_are_those_of_apaches_index_file() -> None:
+    """The digest is that of the file which IndexFile.putKey of 5.5.0 wrote for the same keys."""
+    fixture = Fixture(slots=50, max_entries=200)
+    entries = [entry(n, "a", f"k{n}", store_ms=NOW_MS + n * 700) for n in range(60)]
+    for start in range(0, 60, 7):
+        fixture.index.put(entries[start : start + 7])
+    data = fixture.disk.read_file(f"{FOLDER}/{fixture.index.file_names[0]}")
+    assert (
+        hashlib.sha256(data).hexdigest() == "4deb225e72e79b1fe779d97554344a8975502e5d1d11ff7b4b7ee5d8e15322ac"
+    )
 
 
 def test_files_are_named_by_local_time_and_never_overwritten() -> None:

@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 from roquet.wire import _frame_py
 from roquet.wire.frame import (
@@ -20,7 +21,6 @@ from roquet.wire.frame import (
     join,
     join_parts,
 )
-from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 EXAMPLES = [
     Frame(0),
@@ -147,9 +147,52 @@ def test_garbage_raises_only_frame_errors(split: Split, data: bytes) -> None:
 
 JSON_PIECES = st.lists(
     st.sampled_from(
-        '{ } { } [ ] : , " " "code" "opaque" "flag" "version" "language" "remark" "extFields" "a" "JAVA" '
-        '"serializeTypeCurrentRPC" "JSON" "topic" 0 1 -1 513 12345678901 1.5 1e3 -0 01 true null \\ \\u '
-        "\\u0001 \\ud83d\\ude80 \\ud83d \\n \\x \x01 \x7f ü 🚀".split()
+        [
+            "{",
+            "}",
+            "{",
+            "}",
+            "[",
+            "]",
+            ":",
+            ",",
+            '"',
+            '"',
+            '"code"',
+            '"opaque"',
+            '"flag"',
+            '"version"',
+            '"language"',
+            '"remark"',
+            '"extFields"',
+            '"a"',
+            '"JAVA"',
+            '"serializeTypeCurrentRPC"',
+            '"JSON"',
+            '"topic"',
+            "0",
+            "1",
+            "-1",
+            "513",
+            "12345678901",
+            "1.5",
+            "1e3",
+            "-0",
+            "01",
+            "true",
+            "null",
+            "\\",
+            "\\u",
+            "\\u0001",
+            "\\ud83d\\ude80",
+            "\\ud83d",
+            "\\n",
+            "\\x",
+            "\x01",
+            "\x7f",
+            "ü",
+            "🚀",
+        ]
     )
     | st.sampled_from([" ", "\n", '{"code":', '"extFields":{"a":"', '"}', '"remark":"', '","', "}}"]),
     max_size=14,

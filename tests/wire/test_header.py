@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 from roquet.wire.codes import LANGUAGES
 from roquet.wire.frame import BINARY, JSON, Frame, FrameError, join
 from roquet.wire.header import encode_header
-from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 
 def read(split: Split, header: bytes, encoding: int = JSON) -> Frame:
@@ -35,9 +35,7 @@ def test_a_remark_is_written_where_java_writes_it() -> None:
 
 
 def test_the_binary_that_java_writes(split: Split) -> None:
-    header = bytes.fromhex(
-        "0000 00 0201 000003e8 00000001 00000000 0000000d 0006 6f6666736574 00000001 37"
-    )
+    header = bytes.fromhex("0000 00 0201 000003e8 00000001 00000000 0000000d 0006 6f6666736574 00000001 37")
     frame = Frame(0, 1000, 1, {"offset": "7"}, b"", "", 0, 513, BINARY)
     assert read(split, header, BINARY) == frame
     assert encode_header(frame) == header
@@ -121,7 +119,7 @@ REFUSED = {
     b'{"code":01}': "not JSON",
     b'{"code":}': "not JSON",
     b"{'code':1}": "not JSON",
-    b'{code:1}': "not JSON",
+    b"{code:1}": "not JSON",
     b'{"remark":"\x01"}': "not JSON",
     b'{"remark":"\\x"}': "not JSON",
     b'{"remark":"\\u00g0"}': "not JSON",
@@ -134,7 +132,7 @@ REFUSED = {
     b'{"extFields":{"\xc3":"v"}}': "not JSON",
     b'{"extFields":{"k":"\xed\xa0\x80"}}': "not JSON",
     b'\xef\xbb\xbf{"code":1}': "not JSON",
-    b'\xff\xfe{\x00}\x00': "not JSON",
+    b"\xff\xfe{\x00}\x00": "not JSON",
     b"[]": "not a JSON object",
     b"5": "not a JSON object",
     b'"text"': "not a JSON object",
@@ -158,9 +156,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("header", "reason"), REFUSED.items(), ids=[repr(header[:24]) for header in REFUSED]
-)
+@pytest.mark.parametrize(("header", "reason"), REFUSED.items(), ids=[repr(header[:24]) for header in REFUSED])
 def test_forms_that_are_refused(split: Split, header: bytes, reason: str) -> None:
     with pytest.raises(FrameError, match=reason):
         read(split, header)

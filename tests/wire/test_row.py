@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.frames import Split, headers
 
 import roquet.wire.requests  # noqa: F401  (fills the table)
 from roquet.wire.frame import BINARY, JSON, Frame, join
@@ -12,7 +13,6 @@ from roquet.wire.requests.offsets import GetMaxOffset
 from roquet.wire.requests.query import QueryMessage
 from roquet.wire.requests.send import Send, SendV2
 from roquet.wire.row import TABLE, FieldError, Header, Row, flag, row_of
-from tests.wire.frames import Split, headers
 
 ROWS = [TABLE[code] for code in sorted(TABLE)]
 REPLIES = {row.reply for row in ROWS if row.reply is not None}
@@ -64,7 +64,8 @@ def test_wire_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("true", True), ("TRUE", True), ("True", True), ("1", False), ("", False), ("yes", False)]
+    ("text", "value"),
+    [("true", True), ("TRUE", True), ("True", True), ("1", False), ("", False), ("yes", False)],
 )
 def test_a_flag_is_read_as_java_reads_it(text: str, value: bool) -> None:
     assert flag(text) is value

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 Bind = Annotated[str | None, typer.Option("--bind", help="Address to listen on (default 127.0.0.1).")]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set one key of broker.conf.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set one key of the configuration file.")
 ]
 
 
@@ -48,11 +48,12 @@ def namesrv(
     port: Annotated[int | None, typer.Option(help="Port to listen on (default 9876).")] = None,
     config: Annotated[Path | None, typer.Option("-c", "--config", help="Apache's namesrv.conf.")] = None,
     bind: Bind = None,
+    set_: Sets = None,
 ) -> None:
     """Start a name server."""
     from roquet.cli.serve import serve_names
 
-    raise typer.Exit(serve_names(port, config, bind, os.environ))
+    raise typer.Exit(serve_names(port, config, bind, set_ or [], os.environ))
 
 
 @app.command()

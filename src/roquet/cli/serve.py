@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from roquet.broker.app import Broker
@@ -20,12 +19,10 @@ from roquet.names.app import NameServer
 from roquet.ports import Ports
 from roquet.runtime import config
 from roquet.runtime.addresses import plan_addresses, route_ip
-from roquet.runtime.clock import RealClock
 from roquet.runtime.config import Note, Severity
-from roquet.runtime.disk import OsDisk
 from roquet.runtime.logs import BadLogLevel, set_up
 from roquet.runtime.loop import run
-from roquet.runtime.net import RealNet
+from roquet.runtime.real import real_ports
 from roquet.runtime.settings import BrokerSettings, Endpoint
 from roquet.store.segments import StoreDamaged
 from roquet.store.settings import StoreSettings
@@ -91,12 +88,14 @@ def serve_up(
     return _serve(prepare, env)
 
 
-def serve_names(port: int | None, path: Path | None, bind: str | None, env: Mapping[str, str]) -> int:
+def serve_names(
+    port: int | None, path: Path | None, bind: str | None, sets: Sequence[str], env: Mapping[str, str]
+) -> int:
     """Run a name server."""
 
     def prepare() -> Program:
         flags = _given(listenPort=None if port is None else str(port), bindAddress=bind)
-        settings, notes = config.load_names(str(path or ""), env, (), flags)
+        settings, notes = config.load_names(str(path or ""), env, sets, flags)
         _say(notes)
 
         async def program(stop: asyncio.Event, ports: Ports) -> None:
@@ -162,7 +161,7 @@ def _serve(prepare: Callable[[], Program], env: Mapping[str, str]) -> int:
         program = prepare()
 
         async def main(stop: asyncio.Event) -> None:
-            await program(stop, Ports(RealClock(), Random(), OsDisk(), RealNet()))
+            await program(stop, real_ports())
 
         run(main)
     except (BadLogLevel, config.BadSettings, StoreDamaged, OSError) as error:

@@ -30,6 +30,7 @@ OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
 
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -44,6 +45,7 @@ SYSTEM_TOPICS: Final = frozenset(
         TRANS_CHECK_MAX_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
+        CHECKPOINT_TOPIC,
     }
 )
 
@@ -92,11 +94,11 @@ def topic_fault(topic: str) -> str:
 def group_fault(group: str) -> str:
     """Return what is wrong with a group's name; empty when nothing is."""
     if not group.strip():
-        return "the specified group is blank"
+        return "The specified group is blank."
     if len(group) > GROUP_CHARS_MAX:
-        return f"the specified group is longer than group max length {GROUP_CHARS_MAX}"
+        return f"The specified group is longer than group max length {GROUP_CHARS_MAX}."
     if not _LEGAL.fullmatch(group):
-        return f"the specified group[{_shown(group)}] contains illegal characters, allowing only {ALLOWED}"
+        return f"The specified group: {_shown(group)}, contains illegal characters, allowing only {ALLOWED}"
     return ""
 
 

@@ -11,6 +11,7 @@ KVConfigManager of Apache 5.5.0, whose file this is.
 from __future__ import annotations
 
 import logging
+import posixpath
 from collections.abc import Mapping
 from typing import Final
 
@@ -92,13 +93,22 @@ class KeyValues:
         self._table, self._saved = table, text
 
     def _write(self, text: bytes) -> None:
-        folder = self._path.rpartition("/")[0]
-        if folder:
-            self._disk.make_dirs(folder)
+        self._make_folder(posixpath.dirname(self._path))
         if self._saved:
             self._disk.write_file(self._path + ".bak", self._saved)
         self._disk.write_file(self._path + ".tmp", text)
         self._disk.rename(self._path + ".tmp", self._path)
+
+    def _make_folder(self, folder: str) -> None:
+        """Create the folder so that it survives a power cut: each new one is synced in its parent."""
+        missing: list[str] = []
+        while folder and not self._disk.exists(folder):
+            missing.append(folder)
+            folder = posixpath.dirname(folder)
+        if missing:
+            self._disk.make_dirs(missing[0])
+        for each in reversed(missing):
+            self._disk.sync_dir(posixpath.dirname(each))
 
     def _load_backup(self) -> None:
         try:

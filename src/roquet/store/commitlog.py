@@ -215,7 +215,7 @@ class CommitLog:
             data = run.parts[0] if len(run.parts) == 1 else b"".join(run.parts)
             try:
                 self._clear_torn()
-                self.segments.ensure(run.start)
+                self.segments.ensure_durable(run.start)
                 self.segments.write(run.start, data)
             except (OSError, StoreDamaged) as error:
                 self._torn = self._torn or (run.start, run.start + len(data))

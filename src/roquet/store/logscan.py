@@ -1,9 +1,10 @@
 """A walk over the log's records from a place to the end, in big blocking reads.
 
-Used by recovery and by rebuilds. A place that is no record ends the walk, unless a verified record that
-is not older lies behind it: then the walk goes on there, because a flipped bit must not take everything
-behind it away. Old bytes from before a crash cannot be mistaken for such a record: their store time lies
-before that of the records in front of them.
+Used by recovery and by rebuilds. A place that is no record ends the walk, unless it lies in the part of
+the log that is known to have been on disk: then the walk goes on with the next verified record, because
+a flipped bit must not take everything behind it away. Behind that part it is a torn write, and nothing
+after it was promised. Old bytes from before a crash cannot be mistaken for the next record: their store
+time lies before that of the records in front of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ log = logging.getLogger("roquet.store")
 CHUNK_BYTES = 8 * 1024 * 1024
 ENTRIES_MAX = 1 << 30
 
+ALL_DURABLE = 1 << 62
+
 _MAGIC_START = record.MAGIC_V1.to_bytes(4, "big")[:3]
 _MAGIC_AT = 4
 _LOG_OFFSET_AT = 28
@@ -30,8 +33,10 @@ _LOG_OFFSET_AT = 28
 class LogScan:
     """One walk. `end_offset` and `last_store_ms` say where it came to, once it is over."""
 
-    def __init__(self, segments: Segments, settings: StoreSettings) -> None:
+    def __init__(self, segments: Segments, settings: StoreSettings, durable_ms: int = ALL_DURABLE) -> None:
+        """`durable_ms` is the store time up to which records are known to have been synced."""
         self._segments = segments
+        self._durable_ms = durable_ms
         self._check_crc = settings.check_crc_on_recover
         self._delays_ms = settings.delay_levels_ms
         self.end_offset = 0
@@ -116,7 +121,7 @@ class LogScan:
         if int.from_bytes(head[_LOG_OFFSET_AT : _LOG_OFFSET_AT + 8], "big") != at:
             return False
         size = int.from_bytes(head[:4], "big")
-        if at + size > file_end or record.store_ms_of(head) < self.last_store_ms:
+        if at + size > file_end or not self.last_store_ms <= record.store_ms_of(head) <= self._durable_ms:
             return False
         data = self._segments.read_now(at, size)
         return bool(record.scan(data, at, file_end, True, (), 1).entries)

@@ -5,8 +5,8 @@
                   refilling the queues ─▶ delete and zero what lies behind the end
 
 The choice of the file follows Apache (checkpoint after a crash, newest queue entry otherwise). Unlike
-Apache's, a damaged record in the middle does not end the log when verified records follow it: what was
-acknowledged stays. A queue with a gap before the first scanned entry is rebuilt from the whole log.
+with Apache, a damaged record in the part that was synced does not end the log: what was acknowledged
+stays. A queue with a gap before the first scanned entry is rebuilt from the whole log.
 Blocking; runs once, before the store serves anybody. Reference: Apache's CommitLog.recover*, 5.5.0.
 """
 
@@ -20,9 +20,9 @@ from roquet.model.message import Entry
 from roquet.store.checkpoint import Checkpoint
 from roquet.store.commitlog import ZEROS, has_queue_entry
 from roquet.store.format import record
-from roquet.store.logscan import LogScan
+from roquet.store.logscan import ALL_DURABLE, LogScan
 from roquet.store.queues import Queue, Queues, is_name
-from roquet.store.segments import Segments
+from roquet.store.segments import Segments, StoreDamaged
 from roquet.store.settings import StoreSettings
 
 log = logging.getLogger("roquet.store")
@@ -98,6 +98,7 @@ class Recovery:
         self._checkpoint = checkpoint
         self._settings = settings
         self.scanned_from = 0
+        self._damaged: dict[Queue, None] = {}
 
     def load_queues(self) -> None:
         """Take over the queues that have folders; those without a log lead nowhere and are deleted."""
@@ -106,8 +107,13 @@ class Recovery:
             if self._segments.is_empty:
                 log.warning("deleting %s: the log has no files, so its entries lead nowhere", queue.folder)
                 self._queues.forget(queue)
-            else:
+                continue
+            try:
                 queue.load(self._segments.min_offset)
+            except StoreDamaged as damage:
+                # Queues can be rebuilt: a power cut may have lost files that were never synced.
+                log.warning("%s", damage)
+                self._damaged[queue] = None
 
     def run(self, is_clean: bool, tell: Callable[[Sequence[Entry]], None]) -> LogEnd:
         """Find the end of the log and make the queues agree with it; `tell` gets each scanned entry."""
@@ -117,9 +123,11 @@ class Recovery:
         self.scanned_from = start
         is_whole_log = start == self._segments.min_offset
         for queue in self._queues:
-            queue.truncate_now(queue.find_now(start))
-        scan = LogScan(self._segments, self._settings)
+            if queue not in self._damaged:
+                queue.truncate_now(queue.find_now(start))
+        scan = LogScan(self._segments, self._settings, ALL_DURABLE if is_clean else self._checkpoint.log_ms)
         refill = Refill(self._queues, is_whole_log)
+        refill.incomplete.update(self._damaged)
         for entries in scan.records(start):
             refill.take(entries)
             tell(entries)

@@ -225,6 +225,21 @@ class Segments:
         self._disk.make_dirs(self.folder)
         self._folders_to_sync = max(self._folders_to_sync, new_folders + 1)
 
+    def ensure_durable(self, offset: int) -> None:
+        """Like `ensure`, and make lengths and names of new files survive a power cut, blocking shortly.
+
+        For a log: no file of it may be lost or empty while a later one has bytes. Raises OSError.
+        """
+        known_end = self._end if not self.is_empty else self.start_of(offset)
+        self.ensure(offset)
+        try:
+            for start in range(known_end, self._end, self.file_size_bytes):
+                self._files.get(self.folder, start).sync_now()
+            self._sync_names()
+        except OSError:
+            self._end = known_end  # the next call takes the files up again
+            raise
+
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write inside one existing file; raises OSError, and then the range may hold anything."""
         position = offset % self.file_size_bytes

@@ -38,7 +38,7 @@ class SpaceAhead:
         stop = written_offset + 2 * self._step
         stop -= stop % self._step
         try:
-            self._segments.ensure(stop - 1)
+            self._segments.ensure_durable(stop - 1)
             await self._segments.reserve(start, stop - start)
         except (OSError, StoreDamaged) as error:
             if not self._is_failing:

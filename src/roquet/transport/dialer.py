@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from roquet.ports import Clock, Net
-from roquet.transport.link import Call, Link
+from roquet.transport.link import Call, Link, LinkClosed
 from roquet.wire.frame import JSON, Frame
 from roquet.wire.row import Header
 
@@ -35,9 +35,12 @@ class Dialer:
         self._encoding = encoding
         self._links: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Task[Link]] = {}
+        self._closed = False
 
     async def link(self, address: str) -> Link:
         """Return the open link to `host:port`; raises OSError when it cannot be opened."""
+        if self._closed:
+            raise LinkClosed(f"no more links are opened to {address}: we are stopping")
         link = self._links.get(address)
         if link is not None and link.is_open:
             return link
@@ -46,7 +49,14 @@ class Dialer:
             opening = asyncio.get_running_loop().create_task(self._open(address))
             self._opening[address] = opening
             opening.add_done_callback(lambda _: self._opening.pop(address, None))
-        return await asyncio.shield(opening)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # Cancelled is the opening, by `close`, and not whoever waits for it.
+            task = asyncio.current_task()
+            if opening.cancelled() and task is not None and not task.cancelling():
+                raise LinkClosed(f"gave up opening {address}: we are stopping") from None
+            raise
 
     async def call(self, address: str, request: Header, timeout_s: float, body: bytes = b"") -> Frame:
         """Ask `host:port` and return its answer; raises OSError, TimeoutError included."""
@@ -54,6 +64,8 @@ class Dialer:
         return await link.call(request, timeout_s, body)
 
     def close(self) -> None:
+        """Close every link and open no more."""
+        self._closed = True
         for opening in self._opening.values():
             opening.cancel()
         for link in self._links.values():

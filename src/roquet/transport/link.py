@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from roquet.ports import Clock
 from roquet.wire.codes import FLAG_ONE_WAY, FLAG_REPLY
@@ -49,8 +49,8 @@ class Call:
     def answer(self, reply: Reply) -> None:
         """Send the answer; a one-way request gets none, and a second answer is a mistake of ours."""
         assert not self.answered, f"request {self.frame.code} was answered twice"
-        self.answered = True
         self.link.send_reply(self.frame, reply)
+        self.answered = True  # not before: a reply that cannot be encoded may still be explained
 
 
 class Link(asyncio.Protocol):
@@ -62,6 +62,8 @@ class Link(asyncio.Protocol):
         "_connection",
         "_stalled_since",
         "_transport",
+        "_unfinished_since",
+        "_wrote",
         "encoding",
         "last_active",
         "local",
@@ -90,11 +92,13 @@ class Link(asyncio.Protocol):
         self._connection: Connection[asyncio.Future[Frame]] = Connection()
         self._backlog: deque[Frame] = deque()
         self._stalled_since: float | None = None
+        self._unfinished_since: float | None = None
+        self._wrote = False
 
     # asyncio calls these
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         self.peer = _address(transport.get_extra_info("peername"))
@@ -110,6 +114,10 @@ class Link(asyncio.Protocol):
             log.warning("closing %s:%d, which does not speak the protocol: %s", *self.peer, error)
             self.abort()
             return
+        if not self._connection.buffered_bytes:
+            self._unfinished_since = None
+        elif frames or self._unfinished_since is None:
+            self._unfinished_since = self.last_active
         if frames:
             if self._backlog:
                 self._backlog.extend(frames)
@@ -154,11 +162,17 @@ class Link(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the peer costs: answers it has not read and the frame it has not finished."""
+        return self.unsent_bytes + self._connection.buffered_bytes
+
     def send_reply(self, request: Frame, reply: Reply) -> None:
         """Answer a request of the peer; nothing happens when it is gone or wanted no answer."""
         transport = self._transport
         if transport is None or request.flag & FLAG_ONE_WAY:
             return
+        self._wrote = True
         ext = {} if reply.header is None else reply.header.encode()
         frame = Frame(reply.code, request.opaque, FLAG_REPLY, ext, b"", reply.remark, encoding=self.encoding)
         if isinstance(reply.body, bytes):
@@ -169,12 +183,14 @@ class Link(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send answers that are bytes already."""
         if self._transport is not None:
+            self._wrote = True
             self._transport.write(data)
 
     def send_one_way(self, request: Header, body: bytes = b"") -> None:
         """Send a request that wants no answer; a peer that is gone or does not read misses it."""
         if self._transport is None or self.is_congested:
             return
+        self._wrote = True
         opaque = self._connection.next_opaque()
         code = row_of(type(request)).code
         self._transport.write(
@@ -195,6 +211,7 @@ class Link(asyncio.Protocol):
         opaque = self._connection.next_opaque()
         deadline = self._clock.monotonic() + timeout_s
         self._connection.wait_for(opaque, deadline, future)
+        self._wrote = True
         self._transport.write(join(frame._replace(opaque=opaque, encoding=self.encoding)))
         timer = self._clock.call_at(deadline, self._expire, opaque, future, frame.code, timeout_s)
         try:
@@ -219,6 +236,19 @@ class Link(asyncio.Protocol):
         """Close at once; what is unsent is lost."""
         if self._transport is not None:
             self._transport.abort()
+
+    def is_idle(self, now: float, idle_s: float) -> bool:
+        """True when nothing was read or written for so long, or one frame has been unfinished since then.
+
+        Writes are counted by a mark that this call takes away, so that each of them costs no look at the
+        clock: ask often.
+        """
+        if self._wrote:
+            self._wrote = False
+            self.last_active = now
+        if self._unfinished_since is not None and now - self._unfinished_since > idle_s:
+            return True
+        return now - self.last_active > idle_s
 
     def is_stuck(self, now: float) -> bool:
         """True when the peer has not read for so long that it should be cut off."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
 from roquet.transport.link import Call
-from roquet.transport.tasks import Tasks, failure
+from roquet.transport.tasks import Tasks, failure, send
 from roquet.wire.codes import Code
 from roquet.wire.reply import Deferred, Outcome, Reply
 from roquet.wire.row import TABLE, FieldError, Header, Row, row_of
@@ -73,7 +73,7 @@ class Router:
         except Exception as error:  # a mistake of ours must not take the connection down
             outcome = failure(call, error)
         if isinstance(outcome, Reply):
-            call.answer(outcome)
+            send(call, outcome)
         elif not isinstance(outcome, Deferred):
             self._tasks.run(call, outcome)
 

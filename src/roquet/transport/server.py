@@ -22,8 +22,8 @@ IDLE_SECONDS_MAX: Final = 120.0
 
 SWEEP_SECONDS: Final = 5.0
 
-UNSENT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Unsent answers of all slow readers together; past it the slowest are cut off."""
+HELD_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Unsent answers and unfinished requests of all links together; past it the largest are cut off."""
 
 
 class Server:
@@ -107,24 +107,24 @@ class Server:
         while True:
             await self._clock.sleep_until(self._clock.monotonic() + SWEEP_SECONDS)
             now = self._clock.monotonic()
-            unsent_bytes = 0
+            held_bytes = 0
             for link in list(self.links):
-                unsent = link.unsent_bytes
-                unsent_bytes += unsent
+                unsent_bytes = link.unsent_bytes
+                held_bytes += link.held_bytes
                 if link.is_stuck(now):
-                    log.warning("closing %s:%d: it does not read, %d bytes wait", *link.peer, unsent)
+                    log.warning("closing %s:%d: it does not read, %d bytes wait", *link.peer, unsent_bytes)
                     link.abort()
-                elif now - link.last_active > self._idle_s and not unsent:
+                elif link.is_idle(now, self._idle_s) and not unsent_bytes:
                     log.info("closing %s:%d: idle for %d s", *link.peer, self._idle_s)
                     link.close()
-            if unsent_bytes > UNSENT_BYTES_MAX:
-                self._cut_slowest(unsent_bytes)
+            if held_bytes > HELD_BYTES_MAX:
+                self._cut_largest(held_bytes)
 
-    def _cut_slowest(self, unsent_bytes: int) -> None:
-        """Abort the links with the most unsent bytes until the rest fits."""
-        for link in sorted(self.links, key=lambda link: link.unsent_bytes, reverse=True):
-            if unsent_bytes <= UNSENT_BYTES_MAX:
+    def _cut_largest(self, held_bytes: int) -> None:
+        """Abort the links that hold the most until the rest fits."""
+        for link in sorted(self.links, key=lambda link: link.held_bytes, reverse=True):
+            if held_bytes <= HELD_BYTES_MAX:
                 return
-            unsent_bytes -= link.unsent_bytes
-            log.warning("closing %s:%d: slow readers together hold too much memory", *link.peer)
+            held_bytes -= link.held_bytes
+            log.warning("closing %s:%d: slow peers together hold too much memory", *link.peer)
             link.abort()

@@ -7,6 +7,7 @@ it runs here and its outcome is sent. Past the bound the request is refused as b
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -20,6 +21,11 @@ log = logging.getLogger("roquet.transport")
 
 TASKS_MAX: Final = 10_000
 """Requests that may be at work at once, over all connections."""
+
+REMARK_CHARS_MAX: Final = 1_000
+"""How much of an error's text goes to the peer."""
+
+STOPPING: Final = Reply(Code.SYSTEM_BUSY, remark="the server is stopping; try another one")
 
 
 class Tasks:
@@ -44,7 +50,7 @@ class Tasks:
             return
         task = asyncio.get_running_loop().create_task(self._run(call, work))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(functools.partial(self._ended, call, work))
 
     async def close(self) -> None:
         """Cancel what is still at work and wait until it has answered."""
@@ -57,11 +63,27 @@ class Tasks:
         try:
             outcome = await work
         except asyncio.CancelledError:
-            outcome = Reply(Code.SYSTEM_BUSY, remark="the server is stopping; try another one")
+            outcome = STOPPING
         except Exception as error:  # a mistake of ours must not take the connection down
             outcome = failure(call, error)
         if isinstance(outcome, Reply):
-            call.answer(outcome)
+            send(call, outcome)
+
+    def _ended(self, call: Call, work: Coroutine[Any, Any, Outcome], task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():  # before its first step, so that `_run` could not answer
+            work.close()
+            send(call, STOPPING)
+
+
+def send(call: Call, reply: Reply) -> None:
+    """Answer a call; a reply that cannot be written, or comes second, is logged and never raised."""
+    try:
+        call.answer(reply)
+    except Exception as error:  # a mistake of ours must not take the connection down
+        explained = failure(call, error)
+        if not call.answered:
+            call.answer(explained)
 
 
 def failure(call: Call, error: Exception) -> Reply:
@@ -71,5 +93,7 @@ def failure(call: Call, error: Exception) -> Reply:
     row = TABLE.get(call.frame.code)
     name = str(call.frame.code) if row is None else row.name
     log.error("%s from %s:%d failed", name, *call.link.peer, exc_info=error)
-    remark = f"{name} failed: {type(error).__name__}: {error}; the server's log has the details"
+    # An error may quote a file name or a text that is not UTF-8, and at any length.
+    text = str(error)[:REMARK_CHARS_MAX].encode(errors="replace").decode()
+    remark = f"{name} failed: {type(error).__name__}: {text}; the server's log has the details"
     return Reply(Code.SYSTEM_ERROR, remark=remark)

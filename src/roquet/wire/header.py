@@ -186,10 +186,11 @@ def _as_int(read: dict[str, object], name: str) -> int:
     if value is None:
         return 0
     if isinstance(value, str):
+        text = value
         try:
-            value = int(value)
+            value = int(text)
         except ValueError:
-            raise FrameError(f"{name} is {value[:80]!r}, not a number") from None
+            raise FrameError(f"{name} is {text[:80]!r}, not a number") from None
     if isinstance(value, bool) or not isinstance(value, int) or value not in _INT32:
         raise FrameError(f"{name} is not a 32-bit number")
     return value

@@ -26,7 +26,7 @@ def ask_groups(broker: Wire, album: Album) -> None:
     album.keep("update_and_create_subscriptiongroup", broker.ask(200, None, bad), "bad-name")
     album.keep("get_all_subscriptiongroup_config", broker.ask(201))
     album.keep("get_subscriptiongroup_config", broker.ask(352, {"group": "golden_doomed"}))
-    album.keep("get_subscriptiongroup_config", broker.ask(352, {"group": "ghost"}), "unknown")
+    album.keep("get_subscriptiongroup_config", broker.ask(352, {"group": "golden_newborn"}), "auto-created")
     forbid = {"group": "golden_doomed", "topic": TOPIC}
     album.keep("update_and_get_group_forbidden", broker.ask(353, forbid), "read-only")
     album.keep("update_and_get_group_forbidden", broker.ask(353, {**forbid, "readable": False}))

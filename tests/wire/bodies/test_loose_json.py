@@ -177,6 +177,61 @@ def test_the_compact_dialect() -> None:
     assert dumps("\ud800") == b'"?"'
 
 
+# Written by RemotingSerializable.toJson of 5.5.0 from the same values, in both layouts.
+OF_5_5_0 = {
+    "bool": True,
+    "bytes": b"\x00\x7f\x80\xff",
+    "dbl2": 1e10,
+    "dbl3": 1.0e-7,
+    "dbl4": 3.0,
+    "double": 1.5,
+    "empty": {},
+    "emptyList": [],
+    "ints": {10: 5, 3: 1, 0: 2},
+    "listnull": [1, None, 2],
+    "long": (1 << 63) - 1,
+    "mq": {ObjectKey({"topic": "obsT", "queueId": 2, "brokerName": "broker-a"}): 1},
+    "nan": float("nan"),
+    "nested": [{"x": 1}, [1, 2]],
+    "none": None,
+    "text": "a/\x01\x1f\b\f\n\r\t\"\\\x7f\x80\u00fc\u2028\U0001f600<>&'",
+}
+TEXT_OF_5_5_0 = '"text":"a/\\u0001\\u001f\\b\\f\\n\\r\\t\\"\\\\\x7f\x80\u00fc\u2028\U0001f600<>&\'"'
+
+
+def test_compact_as_5_5_0_writes_it() -> None:
+    assert dumps(OF_5_5_0).decode() == (
+        '{"bool":true,"bytes":[0,127,-128,-1],"dbl2":1.0E10,"dbl3":1.0E-7,"dbl4":3.0,"double":1.5,"empty":{},'
+        '"emptyList":[],"ints":{0:2,3:1,10:5},"listnull":[1,null,2],"long":9223372036854775807,'
+        '"mq":{{"brokerName":"broker-a","queueId":2,"topic":"obsT"}:1},"nan":null,"nested":[{"x":1},[1,2]],'
+        + TEXT_OF_5_5_0
+        + "}"
+    )
+
+
+def test_pretty_as_5_5_0_writes_it() -> None:
+    assert dumps_pretty(OF_5_5_0).decode() == (
+        '{\n\t"bool":true,\n\t"bytes":[0,127,-128,-1],\n\t"dbl2":1.0E10,\n\t"dbl3":1.0E-7,\n\t"dbl4":3.0,'
+        '\n\t"double":1.5,\n\t"empty":{},\n\t"emptyList":[],\n\t"ints":{\n\t\t0:2,\n\t\t3:1,\n\t\t10:5\n\t},'
+        '\n\t"listnull":[\n\t\t1,\n\t\tnull,\n\t\t2\n\t],\n\t"long":9223372036854775807,'
+        '\n\t"mq":{\n\t\t{\n\t\t\t"brokerName":"broker-a",\n\t\t\t"queueId":2,\n\t\t\t"topic":"obsT"\n\t\t}:1\n\t},'
+        '\n\t"nan":null,\n\t"nested":[\n\t\t{\n\t\t\t"x":1\n\t\t},\n\t\t[\n\t\t\t1,\n\t\t\t2\n\t\t]\n\t],'
+        "\n\t" + TEXT_OF_5_5_0 + "\n}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"), (-0.0, "-0.0"), (0.001, "0.001"), (0.0001, "1.0E-4"), (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"), (-12345678.5, "-1.23456785E7"), (1.5e300, "1.5E300"),
+    ],
+)  # fmt: skip
+def test_doubles_as_java_writes_them(value: float, text: str) -> None:
+    assert dumps(value).decode() == text
+    assert loads(dumps(value)) == value
+
+
 def test_the_standard_dialect_is_strict_json() -> None:
     text = dumps_standard({"brokerAddrs": {10: "c", 9: "b", 0: "a/b"}, QUEUE: 1, Colour.RED: 2, "ü": 3})
     assert text.startswith('{"brokerAddrs":{"0":"a/b","9":"b","10":"c"},"ü":3,'.encode())

@@ -68,7 +68,7 @@ class Totals(NamedTuple):
 
 
 class Stats:
-    """The counters of one broker. `sample` must be called about every ten seconds."""
+    """The counters of one broker. `sample` must be called at least every ten seconds."""
 
     __slots__ = (
         "_added",
@@ -142,7 +142,9 @@ class Stats:
     # every ten seconds
 
     def sample(self, now_ms: int) -> None:
-        """Turn what was counted since the last call into points of the windows that are due."""
+        """Turn what was counted into points of the windows that are due; may be called more often."""
+        if not any(window.is_due(now_ms) for window in self._windows):
+            return
         self._sampled_ms = now_ms
         self._fold()
         for index, window in enumerate(self._windows):

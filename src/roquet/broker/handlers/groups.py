@@ -37,7 +37,7 @@ RETRY_QUEUES_MAX: Final = 1_024
 """Queues of a group's retry topic; one is what everybody uses."""
 
 
-class GroupAdmin:
+class GroupHandlers:
     """Answers what administrators ask about groups."""
 
     def __init__(self, groups: Groups, offsets: Offsets, stats: Stats) -> None:
@@ -94,10 +94,10 @@ class GroupAdmin:
         return Reply(header=GroupPage(len(groups.table)), body=admin.encode(body))
 
     def get_group(self, request: GetGroup, call: Call) -> Outcome:
-        group = self._groups.get(request.group)
+        """Give one group; like any other first use, this makes it where that is allowed."""
+        group = self._groups.find(request.group)
         if group is None:
-            remark = f"No group in this broker. group: {request.group[:255]}"
-            raise Refusal(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+            raise Refusal(Code.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
         return Reply(body=admin.encode(group))
 
     def delete_group(self, request: DeleteGroup, call: Call) -> Outcome:

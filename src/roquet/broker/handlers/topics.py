@@ -7,7 +7,7 @@ it. Codes 17, 18, 21, 351, 215, 300, 305, 316. Reference: AdminBrokerProcessor o
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from roquet.broker.handlers.checks import check_not_own, check_topic_name, read_
 from roquet.broker.handlers.pages import page_of
 from roquet.model import names
 from roquet.model.topic import Perm, Topic
+from roquet.store.store import Store
 from roquet.transport.link import Call
 from roquet.transport.router import Handler
 from roquet.wire.bodies import admin
@@ -44,25 +45,17 @@ PERM_MAX: Final = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 
 
-class TopicFiles(Protocol):
-    """What the store keeps of topics."""
-
-    def topics(self) -> list[str]: ...
-
-    def delete_topic(self, topic: str) -> object: ...
-
-
-class TopicAdmin:
+class TopicHandlers:
     """Answers what administrators ask about topics."""
 
     def __init__(
-        self, topics: Topics, offsets: Offsets, sessions: Sessions, stats: Stats, files: TopicFiles
+        self, topics: Topics, offsets: Offsets, sessions: Sessions, stats: Stats, store: Store
     ) -> None:
         self._topics = topics
         self._offsets = offsets
         self._sessions = sessions
         self._stats = stats
-        self._files = files
+        self._store = store
 
     def routes(self) -> dict[type[Header], Handler]:
         return {
@@ -113,9 +106,7 @@ class TopicAdmin:
                 f"perm {wanted.perm} of topic[{name}] is not possible: use 2 (write), 4 (read) or 6 (both)",
             )
         if wanted.topic_filter_type not in FILTER_TYPES:
-            raise Refusal(
-                Code.INVALID_PARAMETER, f"topicFilterType must be one of {', '.join(FILTER_TYPES)}"
-            )
+            raise Refusal(Code.INVALID_PARAMETER, f"topicFilterType must be one of {', '.join(FILTER_TYPES)}")
         known = self._topics.get(name)
         try:
             attributes = change_attributes(known.attributes if known is not None else {}, changes)
@@ -157,16 +148,14 @@ class TopicAdmin:
         self._topics.delete(*gone)
         for name in gone:
             self._offsets.forget_topic(name)
-            self._files.delete_topic(name)
+            self._store.delete_topic(name)
             self._stats.forget_topic(name)
         return OK
 
     def query_groups(self, request: QueryGroupsOfTopic, call: Call) -> Outcome:
         """Name who consumes a topic: live subscribers, and groups with offsets."""
         groups = {
-            name
-            for name, group in self._sessions.consumers.items()
-            if request.topic in group.subscriptions
+            name for name, group in self._sessions.consumers.items() if request.topic in group.subscriptions
         }
         groups.update(self._offsets.groups_of(request.topic))
         return Reply(body=admin.encode({"groupList": sorted(groups)}))
@@ -177,9 +166,9 @@ class TopicAdmin:
 
     def clean_topics(self, request: CleanTopics, call: Call) -> Outcome:
         """Delete the queues of topics that have left the table, but never those of our own."""
-        for topic in self._files.topics():
+        for topic in self._store.topics():
             if self._topics.get(topic) is None and not self._topics.is_own(topic):
-                self._files.delete_topic(topic)
+                self._store.delete_topic(topic)
         return OK
 
 

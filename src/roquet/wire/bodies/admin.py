@@ -221,8 +221,13 @@ def decode(body: bytes, shape: type[Shape]) -> Shape:
 
 
 def queue_key(queue: QueueName) -> bytes:
-    """Return a queue as Apache writes it, be it a value or a key."""
+    """Return a queue as Apache writes it in the place of a key."""
     return _encode({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})
+
+
+def queue_value(queue: QueueName) -> msgspec.Raw:
+    """Return a queue in the place of a value."""
+    return msgspec.Raw(queue_key(queue))
 
 
 def by_queue(table: Mapping[QueueName, object]) -> msgspec.Raw:
@@ -256,3 +261,12 @@ def encode_offset_table(offsets: Mapping[QueueName, int]) -> bytes:
 def encode_client_states(states: Mapping[str, msgspec.Raw]) -> bytes:
     """Return how far each client says it is (223)."""
     return _encode({"consumerTable": states, "messageQueueTable": {}})
+
+
+def read_client_state(body: bytes) -> msgspec.Raw:
+    """Return the table of offsets in a client's answer to 221, in Apache's form; raises ValueError."""
+    read = loose_json.loads(body)
+    table = read.get("messageQueueTable") if isinstance(read, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError("the answer has no messageQueueTable")
+    return msgspec.Raw(loose_json.dumps(table))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from enum import Enum
 from json.encoder import encode_basestring
 from typing import NamedTuple
@@ -188,7 +189,7 @@ def _write(value: object, dialect: _Dialect, margin: str, depth: int) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        return float.__repr__(value) if math.isfinite(value) else "null"
+        return _java_double(value) if math.isfinite(value) else "null"
     if depth > DEPTH_MAX:
         raise ValueError(f"nested deeper than {DEPTH_MAX}, or a value that contains itself")
     inner = margin + dialect.indent
@@ -199,12 +200,21 @@ def _write(value: object, dialect: _Dialect, margin: str, depth: int) -> str:
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         members: dict[object, object] = {wire_name: getattr(value, name) for wire_name, name in names}
         return _write_members(members, dialect, margin, inner, depth)
-    if isinstance(value, bytes | bytearray):
-        value = [byte - 256 if byte > 127 else byte for byte in value]
+    if isinstance(value, bytes | bytearray):  # on one line, in every dialect
+        return "[" + ",".join(str(byte - 256 if byte > 127 else byte) for byte in value) + "]"
     if isinstance(value, list | tuple):
         items = [_write(item, dialect, inner, depth + 1) for item in value]
         return _enclosed("[", items, "]", dialect, margin, inner)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _java_double(value: float) -> str:
+    """Return the shortest text of a number in Java's form: 0.001, 9999999.0, 1.0E7, 1.5E-4."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return float.__repr__(value)
+    mantissa, _, exponent = f"{Decimal(float.__repr__(value)):E}".partition("E")
+    whole, _, fraction = mantissa.partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}E{int(exponent)}"
 
 
 def _write_members(

@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RemotingClient;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /** What the client can ask besides sending and receiving: topics, offsets, messages by id and by key. */
@@ -38,10 +39,11 @@ final class Administering {
                 SendResult result = session.send(Consuming.marked(call.topic(), "", "m" + n), queue);
                 Check.equal(result.getQueueOffset(), (long) n, "queue offset");
             }
-            Check.eventually(() -> producer.maxOffset(queue) == 3, Session.LIMIT_MS, "max offset 3");
+            Check.eventually(() -> producer.maxOffset(queue) == 3, "max offset 3");
             Check.equal(producer.minOffset(queue), 0L, "min offset");
             Check.equal(producer.searchOffset(queue, 0), 0L, "offset at time 0");
-            Check.equal(producer.searchOffset(queue, System.currentTimeMillis() + 60_000), 3L, "offset a minute ahead");
+            long later = System.currentTimeMillis() + 60_000;
+            Check.equal(producer.searchOffset(queue, later), 3L, "offset a minute ahead");
             long age = System.currentTimeMillis() - producer.earliestMsgStoreTime(queue);
             Check.that(age >= 0 && age < 600_000, "the first message is %d ms old", age);
             return Map.of("queues", session.queuesOf(call.topic()).size(), "max_offset", producer.maxOffset(queue));
@@ -60,7 +62,7 @@ final class Administering {
             }
             long now = System.currentTimeMillis();
             // The index may follow the log by a moment.
-            Check.eventually(() -> found(producer, call.topic(), "even", now).size() == 3, Session.LIMIT_MS, "3 by key");
+            Check.eventually(() -> found(producer, call.topic(), "even", now).size() == 3, "3 by key");
             Check.equal(found(producer, call.topic(), "own5", now).size(), 1, "messages with key own5");
             Check.equal(found(producer, call.topic(), "nobody", now).size(), 0, "messages with an unused key");
             for (int n = 0; n < sent.size(); n++) {
@@ -77,7 +79,8 @@ final class Administering {
         }
     }
 
-    private static List<MessageExt> found(DefaultMQProducer producer, String topic, String key, long now) throws Exception {
+    private static List<MessageExt> found(DefaultMQProducer producer, String topic, String key, long now)
+        throws Exception {
         try {
             QueryResult result = producer.queryMessage(topic, key, 32, now - 600_000, now + 600_000);
             return result.getMessageList();
@@ -103,10 +106,12 @@ final class Administering {
             Map<String, String> send = Map.ofEntries(
                 Map.entry("a", "PG"), Map.entry("b", ILLEGAL), Map.entry("c", "TBW102"), Map.entry("d", "4"),
                 Map.entry("e", "0"), Map.entry("f", "0"), Map.entry("g", String.valueOf(System.currentTimeMillis())),
-                Map.entry("h", "0"), Map.entry("i", ""), Map.entry("j", "0"), Map.entry("k", "false"), Map.entry("m", "false"));
+                Map.entry("h", "0"), Map.entry("i", ""), Map.entry("j", "0"), Map.entry("k", "false"),
+                Map.entry("m", "false"));
             codes.put("send_code", ask(session, address, SEND_MESSAGE_V2, send));
-            Map<String, String> create = Map.of("topic", ILLEGAL, "defaultTopic", "TBW102", "readQueueNums", "4",
-                "writeQueueNums", "4", "perm", "6", "topicFilterType", "SINGLE_TAG", "topicSysFlag", "0", "order", "false");
+            Map<String, String> create = Map.of(
+                "topic", ILLEGAL, "defaultTopic", "TBW102", "readQueueNums", "4", "writeQueueNums", "4",
+                "perm", "6", "topicFilterType", "SINGLE_TAG", "topicSysFlag", "0", "order", "false");
             codes.put("create_code", ask(session, address, UPDATE_AND_CREATE_TOPIC, create));
         }
         return codes;
@@ -116,6 +121,7 @@ final class Administering {
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         request.setExtFields(new HashMap<>(fields));
         request.setBody("x".getBytes(StandardCharsets.UTF_8));
-        return session.instance().getMQClientAPIImpl().getRemotingClient().invokeSync(address, request, 5_000).getCode();
+        RemotingClient client = session.instance().getMQClientAPIImpl().getRemotingClient();
+        return client.invokeSync(address, request, 5_000).getCode();
     }
 }

@@ -54,10 +54,10 @@ final class Beginning {
                 consumer.start();
                 // A queue is held from the moment that its first offset is known.
                 Check.eventually(
-                    () -> Session.held(consumer, call.topic()).size() == queues.size(), Session.LIMIT_MS, "all queues");
+                    () -> Session.held(consumer, call.topic()).size() == queues.size(), "all queues");
                 fresh = Consuming.spread(session, queues, "new", EACH);
             }
-            inbox.await(fresh, Session.LIMIT_MS);
+            inbox.await(fresh);
             Set<String> seen = inbox.marks();
             seen.retainAll(old);
             return Map.of("old", seen.size(), "new", inbox.distinct() - seen.size());

@@ -2,6 +2,8 @@ package roquet.compat;
 
 /** Expectations: a failed one carries a sentence that says what was seen. */
 final class Check {
+    static final long LIMIT_MS = 30_000;
+
     private Check() {
     }
 
@@ -27,6 +29,10 @@ final class Check {
     @FunctionalInterface
     interface Condition {
         boolean holds() throws Exception;
+    }
+
+    static void eventually(Condition condition, String what) throws Exception {
+        eventually(condition, LIMIT_MS, what);
     }
 
     /** Waits for a condition, in small steps, at most {@code limitMs}. */

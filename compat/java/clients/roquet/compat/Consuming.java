@@ -68,9 +68,9 @@ final class Consuming {
             DefaultMQPushConsumer two = started(session, call.group(), topic, right);
             Check.eventually(
                 () -> Session.held(one, topic).size() == 2 && Session.held(two, topic).size() == 2,
-                Session.LIMIT_MS, "two queues for each member");
+                 "two queues for each member");
             Set<String> marks = spread(session, queues, "m", 80);
-            Check.eventually(() -> left.distinct() + right.distinct() >= 80, Session.LIMIT_MS, "80 messages");
+            Check.eventually(() -> left.distinct() + right.distinct() >= 80, "80 messages");
             Set<String> both = left.marks();
             both.retainAll(right.marks());
             Check.that(both.isEmpty(), "both members received %s", both);
@@ -96,7 +96,7 @@ final class Consuming {
             }
             marks.addAll(spread(session, queues, "later", 40));
             for (Inbox inbox : inboxes) {
-                inbox.await(marks, Session.LIMIT_MS);
+                inbox.await(marks);
                 Check.equal(inbox.deliveries(), marks.size(), "deliveries to one instance");
             }
             return Map.of("each", marks.size());
@@ -126,7 +126,7 @@ final class Consuming {
             consumer.subscribe(call.topic(), "red || blue");
             consumer.registerMessageListener(inbox.listener());
             consumer.start();
-            inbox.await(wanted, Session.LIMIT_MS);
+            inbox.await(wanted);
             Check.equal(inbox.marks(), wanted, "what passed the filter");
             return Map.of("received", inbox.distinct());
         }
@@ -139,7 +139,7 @@ final class Consuming {
             int each = 25;
             for (int n = 0; n < each * queues.size(); n++) {
                 Message message = marked(call.topic(), "", "m" + n);
-                Session.stored(session.producer().send(message, (all, m, id) -> all.get((Integer) id % all.size()), n));
+                Session.stored(session.producer().send(message, (all, m, id) -> all.get((Integer) id % 4), n));
             }
             Map<Integer, List<Long>> seen = new ConcurrentHashMap<>();
             AtomicBoolean refused = new AtomicBoolean();
@@ -157,7 +157,7 @@ final class Consuming {
                 return ConsumeOrderlyStatus.SUCCESS;
             });
             consumer.start();
-            inbox.await(each * queues.size(), Session.LIMIT_MS);
+            inbox.await(each * queues.size());
             List<Long> order = new ArrayList<>();
             for (long offset = 0; offset < each; offset++) {
                 order.add(offset);
@@ -194,9 +194,11 @@ final class Consuming {
             long sentMs = (System.nanoTime() - began) / 1_000_000;
             inbox.await(count, VOLUME_LIMIT_MS);
             Set<String> last = spread(session, queues, "last", queues.size());
-            inbox.await(last, Session.LIMIT_MS);
+            inbox.await(last);
             Check.equal(inbox.distinct(), count + last.size(), "distinct messages");
-            return Map.of("distinct", inbox.distinct() - last.size(), "deliveries", inbox.deliveries() - last.size(),
+            return Map.of(
+                "distinct", inbox.distinct() - last.size(),
+                "deliveries", inbox.deliveries() - last.size(),
                 "send_ms", sentMs);
         }
     }

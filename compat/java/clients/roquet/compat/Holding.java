@@ -30,9 +30,14 @@ final class Holding {
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer consumer = Consuming.started(held, call.group(), call.topic(), inbox);
         Set<String> marks = Consuming.spread(held, queues, "m", call.number("count", 12));
-        inbox.await(marks, Session.LIMIT_MS);
-        Check.eventually(() -> Session.held(consumer, call.topic()).size() == queues.size(), Session.LIMIT_MS, "all queues");
-        return Map.of("producer_client", held.producer().buildMQClientId(), "consumer_client", consumer.buildMQClientId());
+        inbox.await(marks);
+        Check.eventually(() -> Session.held(consumer, call.topic()).size() == queues.size(), "all queues");
+        // Both would happen by themselves, but only after seconds.
+        consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        held.instance().sendHeartbeatToAllBrokerWithLock();
+        return Map.of(
+            "producer_client", held.producer().buildMQClientId(),
+            "consumer_client", consumer.buildMQClientId());
     }
 
     private static Map<String, Object> release(Call call) {
@@ -42,12 +47,13 @@ final class Holding {
         return Map.of();
     }
 
-    /** Sends one message with message trace on; the shutdown waits until the trace is sent too. */
+    /** Sends one message with its trace in a topic of our own; the shutdown sends the trace too. */
     private static Map<String, Object> traced(Call call) throws Exception {
         try (Session session = new Session(call)) {
             session.createTopic(call.topic(), 1);
+            session.createTopic(call.text("trace_topic"), 1);
         }
-        DefaultMQProducer producer = new DefaultMQProducer(call.group(), true, null);
+        DefaultMQProducer producer = new DefaultMQProducer(call.group(), true, call.text("trace_topic"));
         producer.setNamesrvAddr(call.namesrv());
         producer.setClientIP("127.0.0.1");
         producer.start();

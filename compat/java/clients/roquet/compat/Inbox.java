@@ -55,6 +55,10 @@ final class Inbox {
         return new ArrayList<>(first.values());
     }
 
+    void await(int distinct) throws Exception {
+        await(distinct, Check.LIMIT_MS);
+    }
+
     void await(int distinct, long limitMs) throws Exception {
         try {
             Check.eventually(() -> distinct() >= distinct, limitMs, distinct + " messages");
@@ -64,9 +68,9 @@ final class Inbox {
     }
 
     /** Waits until a message with each of these marks is there. */
-    void await(Set<String> marks, long limitMs) throws Exception {
+    void await(Set<String> marks) throws Exception {
         try {
-            Check.eventually(() -> marks().containsAll(marks), limitMs, marks.size() + " messages");
+            Check.eventually(() -> marks().containsAll(marks), marks.size() + " messages");
         } catch (Check.Failed late) {
             Set<String> missing = new TreeSet<>(marks);
             missing.removeAll(marks());

@@ -22,7 +22,7 @@ final class Pulling {
         Check.eventually(() -> {
             inbox.take(consumer.poll(POLL_MS));
             return inbox.marks().containsAll(marks);
-        }, Session.LIMIT_MS, marks.size() + " polled messages");
+        }, marks.size() + " polled messages");
     }
 
     /** What one member committed is not given to the next one of the group. */

@@ -28,7 +28,7 @@ final class Sending {
         scenarios.put("async", call -> roundTrip(call, ordinary(call, 50), Sending::async));
         scenarios.put("oneway", call -> roundTrip(call, ordinary(call, 20), Sending::oneway));
         scenarios.put("batch", call -> roundTrip(call, ordinary(call, 50), Sending::batch));
-        scenarios.put("properties", call -> roundTrip(call, List.of(manyProperties(call), unicode(call)), Sending::sync));
+        scenarios.put("properties", call -> roundTrip(call, unusual(call), Sending::sync));
         scenarios.put("compressed", Sending::compressed);
         scenarios.put("large", Sending::large);
     }
@@ -48,13 +48,13 @@ final class Sending {
     /** Receives everything in the topic and compares it with what was sent, by mark. */
     private static List<MessageExt> received(Session session, Call call, List<Message> sent) throws Exception {
         // A topic that the first send created shows in the route a moment later.
-        Check.eventually(() -> !session.queuesOf(call.topic()).isEmpty(), Session.LIMIT_MS, "the topic's route");
+        Check.eventually(() -> !session.queuesOf(call.topic()).isEmpty(), "the topic's route");
         Inbox inbox = new Inbox();
         DefaultMQPushConsumer consumer = session.push(call.group());
         consumer.subscribe(call.topic(), "*");
         consumer.registerMessageListener(inbox.listener());
         consumer.start();
-        inbox.await(sent.size(), Session.LIMIT_MS);
+        inbox.await(sent.size());
         Check.equal(inbox.distinct(), sent.size(), "messages in the topic");
         for (Message message : sent) {
             same(inbox.get(message.getUserProperty(Inbox.MARK)), message);
@@ -76,7 +76,7 @@ final class Sending {
     private static void sync(DefaultMQProducer producer, List<Message> messages) throws Exception {
         for (Message message : messages) {
             SendResult result = Session.stored(producer.send(message));
-            Check.that(result.getMsgId() != null && result.getOffsetMsgId() != null, "the result has no id: %s", result);
+            Check.that(result.getMsgId() != null && result.getOffsetMsgId() != null, "no id in %s", result);
         }
     }
 
@@ -98,7 +98,7 @@ final class Sending {
             });
         }
         for (CompletableFuture<SendResult> result : results) {
-            Session.stored(result.get(Session.LIMIT_MS, TimeUnit.MILLISECONDS));
+            Session.stored(result.get(Check.LIMIT_MS, TimeUnit.MILLISECONDS));
         }
     }
 
@@ -133,6 +133,10 @@ final class Sending {
         return messages;
     }
 
+    private static List<Message> unusual(Call call) {
+        return List.of(manyProperties(call), unicode(call));
+    }
+
     private static Message manyProperties(Call call) {
         Message message = marked(call, "many", "x".getBytes(StandardCharsets.UTF_8));
         for (int n = 0; n < 300; n++) {
@@ -157,7 +161,8 @@ final class Sending {
         try (Session session = new Session(call)) {
             sync(session.producer(), sent);
             MessageExt seen = received(session, call, sent).get(0);
-            Check.that(seen.getStoreSize() < body.length / 10, "stored as %d bytes: not compressed", seen.getStoreSize());
+            int stored = seen.getStoreSize();
+            Check.that(stored < body.length / 10, "stored as %d bytes: not compressed", stored);
             return Map.of("received", 1, "body_bytes", body.length);
         }
     }
@@ -173,7 +178,8 @@ final class Sending {
             sync(producer, sent);
             received(session, call, sent);
             producer.setMaxMessageSize(2 * FULL_BODY_BYTES);
-            return Map.of("received", 1, "too_large_code", refusal(producer, marked(call, "huge", new byte[FULL_BODY_BYTES + 1])));
+            Message huge = marked(call, "huge", new byte[FULL_BODY_BYTES + 1]);
+            return Map.of("received", 1, "too_large_code", refusal(producer, huge));
         }
     }
 

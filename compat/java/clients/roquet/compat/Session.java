@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.consumer.RebalanceImpl;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -20,7 +21,6 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /** The clients of one scenario: made alike, and all shut down at its end. */
 final class Session implements AutoCloseable {
-    static final long LIMIT_MS = 30_000;
     private static final AtomicInteger INSTANCES = new AtomicInteger();
 
     private final Call call;
@@ -69,7 +69,7 @@ final class Session implements AutoCloseable {
     /** Creates the topic through the client and waits until the name server gives its route. */
     List<MessageQueue> createTopic(String topic, int queues) throws Exception {
         instance().getMQAdminImpl().createTopic("TBW102", topic, queues);
-        Check.eventually(() -> queuesOf(topic).size() == queues, LIMIT_MS, "the route of " + topic);
+        Check.eventually(() -> queuesOf(topic).size() == queues, "the route of " + topic);
         return queuesOf(topic);
     }
 
@@ -105,7 +105,8 @@ final class Session implements AutoCloseable {
     /** The queues of the topic that a push consumer holds now. */
     static Set<MessageQueue> held(DefaultMQPushConsumer consumer, String topic) {
         Set<MessageQueue> queues = new TreeSet<>();
-        consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().forEach((queue, work) -> {
+        RebalanceImpl share = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl();
+        share.getProcessQueueTable().forEach((queue, work) -> {
             if (queue.getTopic().equals(topic) && !work.isDropped()) {
                 queues.add(queue);
             }
@@ -138,7 +139,7 @@ final class Session implements AutoCloseable {
         closing.forEach(Thread::start);
         for (Thread each : closing) {
             try {
-                each.join(LIMIT_MS);
+                each.join(Check.LIMIT_MS);
             } catch (InterruptedException hurried) {
                 Thread.currentThread().interrupt();
                 return;

@@ -43,14 +43,15 @@ final class Sharing {
             shared(members, queues);
             marks.addAll(Consuming.spread(session, queues, "again", EACH));
 
-            inbox.await(marks, Session.LIMIT_MS);
+            inbox.await(marks);
             Check.equal(inbox.marks(), marks, "what the group received");
             return Map.of("received", inbox.distinct(), "deliveries", inbox.deliveries());
         }
     }
 
     /** Waits until the members hold every queue exactly once and nobody is without. */
-    private static void shared(Map<String, DefaultMQPushConsumer> members, List<MessageQueue> queues) throws Exception {
+    private static void shared(Map<String, DefaultMQPushConsumer> members, List<MessageQueue> queues)
+        throws Exception {
         Check.eventually(() -> {
             Set<MessageQueue> union = new TreeSet<>();
             int held = 0;
