@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from tests.names.node import SETTINGS, Asker, serve
 
 from roquet.ports import Ports
 from roquet.runtime.settings import NamesSettings
@@ -15,7 +16,6 @@ from roquet.sim.world import World
 from roquet.transport.link import Call
 from roquet.transport.server import Server
 from roquet.wire.requests import names as rows
-from tests.names.node import SETTINGS, Asker, serve
 
 Story = Callable[[World, Asker, Asker], Coroutine[Any, Any, None]]
 
@@ -23,6 +23,7 @@ Story = Callable[[World, Asker, Asker], Coroutine[Any, Any, None]]
 def tell(story: Story, settings: NamesSettings = SETTINGS, seed: int = 1) -> str:
     """Run a story with a broker and a client on hosts of their own; return the trace's hash."""
     with World(seed) as world:
+        world.net.add_host("client", "10.9.0.1")  # the only one that is not on loopback
 
         async def main() -> None:
             world.start("names", serve(world.ports("names"), settings))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from roquet.model.route import BrokerData, QueueData
@@ -139,7 +141,7 @@ class TestSlaves:
         ("more", "perm"),
         [({"acting_master": True}, {"a": 4}), ({}, {"a": 6}), ({"is_old": True}, {})],
     )
-    def test_the_smallest_id_alone_brings_topics(self, more: dict[str, bool], perm: dict[str, int]) -> None:
+    def test_the_smallest_id_alone_brings_topics(self, more: dict[str, Any], perm: dict[str, int]) -> None:
         table = table_with(joining(1, **more))
         assert perms(table, "t") == perm
 

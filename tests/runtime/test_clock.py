@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
 import uvloop
 
 from roquet.runtime.clock import RealClock
 
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
 
 @LOOPS
-def test_timers_and_sleeps_never_come_early(new_loop: object) -> None:
+def test_timers_and_sleeps_never_come_early(new_loop: NewLoop) -> None:
     clock = RealClock()
 
     async def main() -> None:
@@ -30,12 +32,12 @@ def test_timers_and_sleeps_never_come_early(new_loop: object) -> None:
             late.append(clock.monotonic() - when)
         assert min(late) >= 0
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:  # type: ignore[arg-type]
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(main())
 
 
 @LOOPS
-def test_a_cancelled_timer_does_not_run_and_a_past_one_runs_at_once(new_loop: object) -> None:
+def test_a_cancelled_timer_does_not_run_and_a_past_one_runs_at_once(new_loop: NewLoop) -> None:
     clock = RealClock()
 
     async def main() -> list[str]:
@@ -45,7 +47,7 @@ def test_a_cancelled_timer_does_not_run_and_a_past_one_runs_at_once(new_loop: ob
         await clock.sleep_until(clock.monotonic() + 0.005)
         return seen
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:  # type: ignore[arg-type]
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(main()) == ["past"]
 
 

@@ -89,10 +89,11 @@ def test_keys_without_effect_are_mentioned_and_unknown_ones_are_warned_about(tmp
     broker, _, notes = load_broker(path, {})
     assert broker.permission == 4
     texts = {note.text: note.severity for note in notes}
+    reason = "one event loop does the work: there are no thread pools and no queues before them"
+    hint = "; did you mean fileReservedTime?"
     assert texts == {
-        f"{path}, line 1: sendMessageThreadPoolNums has no effect: one event loop does the work: there are no "
-        f"thread pools and no queues before them": Severity.INFO,
-        f"{path}, line 3: unknown key fileReservedTyme is ignored; did you mean fileReservedTime?": Severity.WARNING,
+        f"{path}, line 1: sendMessageThreadPoolNums has no effect: {reason}": Severity.INFO,
+        f"{path}, line 3: unknown key fileReservedTyme is ignored{hint}": Severity.WARNING,
         f"{path}, line 6: zzz stands on line 4 too; the last one counts": Severity.WARNING,
         f"{path}, line 6: unknown key zzz is ignored": Severity.WARNING,
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roquet.sim.disk import PowerCut, SimDisk, cut_short
+from roquet.sim.disk import PowerCut, SimDisk, SimFile, cut_short
 
 SEEDS = range(40)
 
@@ -177,11 +178,11 @@ def test_cut_at_raises_before_the_change() -> None:
     assert disk.read_file("/store/a")[4095:4097] == b"BA"
 
 
-class Ticks:
-    """A clock whose waits last until the test lets go."""
+class Meanwhile:
+    """A clock on which something happens while somebody waits."""
 
     def __init__(self) -> None:
-        self.gate = asyncio.Event()
+        self.action: Callable[[], None] = lambda: None
 
     def now_ms(self) -> int:
         return 5
@@ -190,34 +191,51 @@ class Ticks:
         return 0.0
 
     async def sleep_until(self, when: float) -> None:
-        await self.gate.wait()
+        self.action()
 
     def call_at(self, when: float, callback: object, *args: object) -> asyncio.TimerHandle:
         raise NotImplementedError
 
 
-def test_a_slow_sync_covers_only_what_was_written_before_it() -> None:
-    async def scenario() -> None:
-        clock = Ticks()
-        disk = SimDisk(random.Random(3), clock)
-        disk.make_dirs("/store")
-        file = disk.open("/store/a", 100)
-        file.sync_now()
-        disk.sync_dir("/store")
-        disk.sync_delay_s = 1.0
-        file.write_at(0, b"early")
-        sync = asyncio.ensure_future(file.sync())
-        while not clock.gate._waiters:
-            await asyncio.sleep(0)
-        file.write_at(0, b"later")
-        clock.gate.set()
-        await sync
-        disk.crash()
-        assert disk.read_file("/store/a")[:5] in (b"early", b"later")
-        assert disk.stat("/store/a").modified_ms == 5
+def slow_disk(seed: int) -> tuple[SimDisk, Meanwhile, SimFile]:
+    clock = Meanwhile()
+    disk = SimDisk(random.Random(seed), clock)
+    disk.make_dirs("/store")
+    file = disk.open("/store/a", 100)
+    file.sync_now()
+    disk.sync_dir("/store")
+    disk.sync_delay_s = disk.read_delay_s = 1.0
+    file.write_at(0, b"early")
+    return disk, clock, file
 
-    for _ in range(5):
-        asyncio.run(scenario())
+
+def test_a_slow_sync_covers_only_what_was_written_before_it() -> None:
+    seen = set()
+    for seed in SEEDS:
+        disk, clock, file = slow_disk(seed)
+        clock.action = lambda file=file: file.write_at(0, b"later")  # type: ignore[misc]
+        asyncio.run(file.sync())
+        disk.crash()
+        seen.add(disk.read_file("/store/a")[:5])
+        assert disk.stat("/store/a").modified_ms == 5
+    assert seen == {b"early", b"later"}
+
+
+def test_a_file_that_is_closed_during_a_sync_is_synced() -> None:
+    for seed in SEEDS:
+        disk, clock, file = slow_disk(seed)
+        clock.action = file.close
+        asyncio.run(file.sync())
+        disk.crash()
+        assert disk.read_file("/store/a")[:5] == b"early"
+
+
+def test_a_sync_or_read_that_a_crash_overtakes_does_not_succeed() -> None:
+    for call in ("sync", "read"):
+        disk, clock, file = slow_disk(1)
+        clock.action = disk.crash
+        with pytest.raises(OSError, match="died"):
+            asyncio.run(file.sync() if call == "sync" else file.read(0, 5))
 
 
 @settings(max_examples=50, deadline=None)

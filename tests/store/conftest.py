@@ -65,7 +65,6 @@ class StoreBench:
         self.disk = self.world.disk("broker")
         self.clock = self.world.clock("broker")
         self.settings = settings
-        self.answers: list[Appended] = []
 
     def change(self, **values: Any) -> None:
         """Change the settings of the next store that is opened."""

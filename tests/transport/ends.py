@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from roquet.sim.world import World
 from roquet.transport.link import Call, Link
@@ -68,8 +68,7 @@ class RawPeer(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
 
     def data_received(self, data: bytes) -> None:
         self.received += data

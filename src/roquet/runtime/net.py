@@ -43,6 +43,8 @@ class RealNet:
         loop = asyncio.get_running_loop()
         try:
             sock = await _bound_socket(host, port)
+        except UnicodeError:  # how Python says that the text cannot be a host name at all
+            raise OSError(errno.EINVAL, f"cannot listen on {host}:{port}: {host!r} is no host name") from None
         except OSError as error:
             raise _explained(error, _listen_advice(error, host, port)) from None
         try:
@@ -63,6 +65,10 @@ class RealNet:
         except TimeoutError:
             raise TimeoutError(
                 errno.ETIMEDOUT, f"no answer from {host}:{port} within {timeout_s:g} s"
+            ) from None
+        except UnicodeError:
+            raise OSError(
+                errno.EINVAL, f"cannot connect to {host}:{port}: {host!r} is no host name"
             ) from None
         except OSError as error:
             raise _explained(error, f"cannot connect to {host}:{port}: {_reason(error)}") from None

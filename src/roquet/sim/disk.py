@@ -74,7 +74,7 @@ class SimFile:
 
     async def read(self, position: int, size: int) -> bytes:
         self._check("read")
-        await self._disk.wait(self._disk.read_delay_s)
+        await self._wait(self._disk.read_delay_s)
         return self._inode.read(position, size)
 
     def read_now(self, position: int, size: int) -> bytes:
@@ -84,9 +84,8 @@ class SimFile:
     async def sync(self) -> None:
         self._check("")
         flushed, size = self._inode.dirty_now(), self._inode.size
-        await self._disk.wait(self._disk.sync_delay_s)
-        if self._life == self._disk.life:
-            self._finish_sync(flushed, size)
+        await self._wait(self._disk.sync_delay_s)
+        self._finish_sync(flushed, size)
 
     def sync_now(self) -> None:
         self._check("")
@@ -100,6 +99,13 @@ class SimFile:
             self._inode.sync_failed()
             raise
         self._inode.synced(flushed, size)
+
+    async def _wait(self, delay_s: float) -> None:
+        """Take the time that the disk needs. A close meanwhile changes nothing, a death ends all."""
+        life = self._life
+        await self._disk.wait(delay_s)
+        if life != self._disk.life:
+            raise OSError(errno.EIO, "the process or the machine died meanwhile", self.path)
 
     async def reserve(self, position: int, size: int) -> None:
         self._check("reserve")

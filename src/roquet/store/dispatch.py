@@ -35,6 +35,7 @@ class Dispatch:
         self.index_error = ""
         """Why the index is behind; new messages are refused as long as it is."""
         self._index_backlog: list[Entry] = []
+        self._is_index_given_up = False
 
     def begin_at(self, log_offset: int, store_ms: int) -> None:
         self.offset = log_offset
@@ -56,7 +57,23 @@ class Dispatch:
 
     def run_recovered(self, entries: Sequence[Entry]) -> None:
         """Pass recovered entries to the index and the listeners; recovery itself fills the queues."""
-        self._tell(entries)
+        self.index_recovered(entries)
+        for listener in self._listeners:
+            listener(entries)
+
+    def index_recovered(self, entries: Sequence[Entry]) -> None:
+        """Put entries that a start has read from the log; a full disk does not stop it."""
+        if self._index is None or self._is_index_given_up:
+            return
+        try:
+            self._index.put(entries)
+        except OSError as error:
+            self._is_index_given_up = True
+            log.error(
+                "the index cannot be rebuilt from %d on: %s; free space, delete its folder and restart",
+                entries[0].log_offset,
+                error,
+            )
 
     def _tell(self, entries: Sequence[Entry]) -> None:
         if self._index is not None:

@@ -380,6 +380,15 @@ class Queues:
         self._disk.remove_tree(f"{self._folder}/{topic}")
         return True
 
+    def remove(self, queue: Queue) -> None:
+        """Delete one queue and its files; its next message begins a new one."""
+        of_topic = self._topics[queue.topic]
+        del of_topic[queue.queue_id]
+        if not of_topic:
+            del self._topics[queue.topic]
+        self.forget(queue)
+        queue.is_gone = True
+
     def forget(self, queue: Queue) -> None:
         """Delete one queue's files and make it an empty queue."""
         queue.destroy()

@@ -88,7 +88,7 @@ class Refill:
 
 
 class Recovery:
-    """One run over the files. `run` does it; the results are its return value and the queues."""
+    """One run over the files: `load_queues`, `choose_start`, `run`."""
 
     def __init__(
         self, segments: Segments, queues: Queues, checkpoint: Checkpoint, settings: StoreSettings
@@ -97,7 +97,6 @@ class Recovery:
         self._queues = queues
         self._checkpoint = checkpoint
         self._settings = settings
-        self.scanned_from = 0
         self._damaged: dict[Queue, None] = {}
 
     def load_queues(self) -> None:
@@ -115,12 +114,13 @@ class Recovery:
                 log.warning("%s", damage)
                 self._damaged[queue] = None
 
-    def run(self, is_clean: bool, tell: Callable[[Sequence[Entry]], None]) -> LogEnd:
-        """Find the end of the log and make the queues agree with it; `tell` gets each scanned entry."""
+    def run(self, start: int, is_clean: bool, tell: Callable[[Sequence[Entry]], None]) -> LogEnd:
+        """Find the end of the log behind `start` and make the queues agree with it.
+
+        `tell` gets each scanned entry, in log order.
+        """
         if self._segments.is_empty:
             return LogEnd(0, 0, 0)
-        start = self._start(is_clean)
-        self.scanned_from = start
         is_whole_log = start == self._segments.min_offset
         for queue in self._queues:
             if queue not in self._damaged:
@@ -138,7 +138,8 @@ class Recovery:
         self._sync_log(start, end.log_offset)
         return end
 
-    def _start(self, is_clean: bool) -> int:
+    def choose_start(self, is_clean: bool) -> int:
+        """Return the start of the file from which records must be read again."""
         newest = -1
         for queue in self._queues:
             if queue.max_offset > queue.min_offset:

@@ -20,6 +20,7 @@ from roquet.ports import Clock, Disk, Lock
 from roquet.store import clean_stop
 from roquet.store.checkpoint import Checkpoint
 from roquet.store.commitlog import CommitLog, Done, refusal
+from roquet.store.deletion import Deletion
 from roquet.store.dispatch import Dispatch, Listener
 from roquet.store.flush import Flush
 from roquet.store.format.queue_entry import QueueEntry
@@ -78,6 +79,7 @@ class Store:
         self._flush = Flush(self._log, self._dispatch, self._checkpoint, clock, settings, call_soon)
         self._space = SpaceAhead(self._segments)
         self._lookup = Lookup(self._log, self._queues, self._index, settings)
+        self._deletion = Deletion(disk, clock, self._log, self._queues, self._index, settings)
         self._upkeep = Upkeep(
             self._queues,
             self._index,
@@ -86,7 +88,7 @@ class Store:
             self._flush,
             clock,
             settings,
-            self._clean,
+            self._deletion.run,
         )
         self._lock: Lock | None = None
         self._is_started = False
@@ -109,7 +111,8 @@ class Store:
     def configure(self, settings: StoreSettings) -> None:
         """Take new settings; those marked fixed keep the values that the store was opened with."""
         self.settings = settings
-        self._flush.settings = self._lookup.settings = self._upkeep.settings = settings
+        for part in (self._flush, self._lookup, self._upkeep, self._deletion):
+            part.settings = settings
 
     # Life.
 
@@ -143,16 +146,18 @@ class Store:
         if is_clean and left is not None and clean_stop.is_still_true(left, self._segments, self._queues):
             clean_stop.apply(left, self._queues)
             end = LogEnd(left.log_end_offset, left.last_record_offset, left.last_store_ms)
-            scanned_from = end.log_offset
+            self._rebuild_index(end.log_offset)
         else:
             recovery = Recovery(self._segments, self._queues, self._checkpoint, self.settings)
             recovery.load_queues()
-            end = recovery.run(is_clean, self._dispatch.run_recovered)
-            scanned_from = recovery.scanned_from
-        self._rebuild_index(scanned_from)
+            start = recovery.choose_start(is_clean)
+            # The index takes records in log order only: what it misses before the start comes first.
+            self._rebuild_index(start)
+            end = recovery.run(start, is_clean, self._dispatch.run_recovered)
         self._log.begin_at(*end)
         self._dispatch.begin_at(end.log_offset, end.store_ms)
         self._flush.begin_at(end.log_offset)
+        self._deletion.begin_at(self._log.min_offset)
         log.info(
             "store %s: log %d to %d, %d queues, %s stop",
             root,
@@ -179,7 +184,7 @@ class Store:
             return
         log.info("rebuilding the index from %d to %d", start, scanned_from)
         for entries in LogScan(self._segments, self.settings).records(start, scanned_from):
-            self._index.put(entries)
+            self._dispatch.index_recovered(entries)
 
     async def start(self) -> None:
         """Begin the periodic work."""
@@ -288,6 +293,7 @@ class Store:
             or self._upkeep.failure
             or self._queues.error
             or self._dispatch.index_error
+            or (self._deletion.reason if self._deletion.is_disk_full else "")
         )
 
     @property
@@ -372,6 +378,32 @@ class Store:
         """Delete a topic's queues; its records stay in the log. True when there were any."""
         return self._queues.delete_topic(topic)
 
+    async def delete_expired_log(self) -> int:
+        """Delete expired log files now, at any hour; return how many went."""
+        return await self._deletion.delete_expired_log()
+
+    async def clean_expired_queues(self, is_kept: Callable[[str], bool]) -> int:
+        """Delete queues of which the log has no message left; return how many. See `store.deletion`."""
+        return await self._deletion.clean_expired_queues(is_kept)
+
+    async def hide_before(self, topic: str, ms: int) -> None:
+        """Let a topic's queues begin with the first message stored at `ms` or later."""
+        for queue_id in self._queues.queues_of(topic):
+            offset = await self._lookup.offset_by_time(topic, queue_id, ms, Boundary.LOWER)
+            queue = self._queues.find(topic, queue_id)
+            if queue is not None:
+                queue.min_offset = max(queue.min_offset, offset)
+
+    @property
+    def log_disk_ratio(self) -> float:
+        """Used share of the partition that holds the log, 0 to 1."""
+        return self._deletion.log_disk_ratio
+
+    @property
+    def queue_disk_ratio(self) -> float:
+        """Used share of the partition that holds the queues, 0 to 1."""
+        return self._deletion.queue_disk_ratio
+
     @property
     def log_min_offset(self) -> int:
         return self._log.min_offset
@@ -387,6 +419,3 @@ class Store:
     @property
     def dispatch_behind_bytes(self) -> int:
         return self._log.written_offset - self._dispatch.offset
-
-    async def _clean(self) -> None:
-        return

@@ -113,7 +113,7 @@ def _transactions(writer: Writer) -> None:
         text = properties(number, TRAN_MSG="true", PGROUP=PRODUCERS)
         taken = writer.send("Transacted", 1, f"half, decision {decision}".encode(), 4, text)
         fields = taken.header.fields
-        end = {
+        end: dict[str, Any] = {
             "producerGroup": PRODUCERS,
             "topic": "Transacted",
             "tranStateTableOffset": fields["queueOffset"],
@@ -122,6 +122,9 @@ def _transactions(writer: Writer) -> None:
         end |= {"fromTransactionCheck": False, "msgId": fields["transactionId"]}
         if decision and writer.wire.ask(37, end).header.code != 0:
             raise RuntimeError("the broker refused to end a transaction")
+    # The broker notes the ended halves in another topic, a few seconds later.
+    ended = {"topic": "RMQ_SYS_TRANS_OP_HALF_TOPIC", "queueId": 0}
+    until(lambda: writer.wire.ask(30, ended), lambda one: one.header.fields["offset"] != "0")
 
 
 def read_everything(wire: Wire) -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from json.encoder import encode_basestring
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +32,7 @@ __all__ = ["LooseJsonError", "ObjectKey", "dumps", "dumps_pretty", "dumps_standa
 SIZE_BYTES_MAX = 64 * 1024 * 1024  # four times the largest frame
 REFERENCE_STEPS_MAX = 100_000  # of all paths in one text: a path may lead through others
 
+_key_of: Callable[[tuple[object, object]], Any] = itemgetter(0)
 _quoted: Callable[[str], str] = encode_basestring
 _REFERENCE_STEP = re.compile(r"\.?\[(\d+)\]|\.?\[(['\"])(.*?)\2\]|\.((?:[^.\[\\]|\\.)+)")
 
@@ -222,9 +224,15 @@ def _write_members(
 ) -> str:
     pairs = [(key, value) for key, value in members.items() if value is not None]
     if dialect.is_sorted:
-        pairs.sort(key=_order)
+        try:
+            pairs.sort(key=_key_of)
+        except TypeError:  # keys of several kinds, or objects
+            pairs.sort(key=_order)
+    write_key = dialect.write_key
     items = [
-        f"{dialect.write_key(key, inner, depth)}:{_write(value, dialect, inner, depth + 1)}"
+        f"{write_key(key, inner, depth)}:"
+        # Most values are numbers: offset tables have many thousands.
+        f"{value if type(value) is int else _write(value, dialect, inner, depth + 1)}"
         for key, value in pairs
     ]
     return _enclosed("{", items, "}", dialect, margin, inner)
@@ -252,10 +260,14 @@ def _order(pair: tuple[object, object]) -> tuple[int, int, str]:
 
 
 def _raw_key(key: object, margin: str, depth: int) -> str:
+    if type(key) is int:
+        return str(key)
     return _write(key, _RAW, margin, depth + 1)
 
 
 def _pretty_key(key: object, margin: str, depth: int) -> str:
+    if type(key) is int:
+        return str(key)
     return _write(key, _PRETTY, margin, depth + 1)
 
 
