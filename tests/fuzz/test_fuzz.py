@@ -10,6 +10,8 @@ import pytest
 from tests.fuzz import frame, record
 from tests.fuzz.mutate import Mend, cases
 
+from roquet.store.format.record import Stop, scan
+
 SEED = 20_260
 COUNT = 60_000
 SEEDS = Path(__file__).parents[1] / "seeds"
@@ -61,7 +63,7 @@ def test_the_fuzzer_reaches_both_outcomes() -> None:
     outcomes = {type(frame._outcome(data)) for data in cases(frame.corpus(), SEED, 500, frame.mend)}
     assert outcomes == {tuple, str}
     stops = {
-        record.record.scan(data, record.LOG_OFFSET, record.LOG_OFFSET + len(data), True, (), 9).stop
+        scan(data, record.LOG_OFFSET, record.LOG_OFFSET + len(data), True, (), 9).stop
         for data in cases(record.corpus(), SEED, 500, record.mend)
     }
-    assert stops == set(record.record.Stop)
+    assert stops == set(Stop)

@@ -352,6 +352,26 @@ async def test_settings_are_shown_and_a_few_of_them_changed(asker: Asker) -> Non
     assert (await asker.ask(rows.UpdateNamesSettings())).code == 0
 
 
+def test_changed_settings_are_written_where_the_operator_said() -> None:
+    with World(1) as world:
+        disk = world.disk("names")
+        disk.write_file("/names.conf", b"# ours\nlistenPort=9876\n")
+
+        async def main() -> None:
+            settings = dataclasses.replace(SETTINGS, config_path="/names.conf")
+            world.start("names", serve(world.ports("names"), settings))
+            asker = Asker(world.ports("names"))
+            await asker.sleep(0.1)
+            change = b"enableTopicList=false\nscanNotActiveBrokerInterval=1000"
+            assert (await asker.ask(rows.UpdateNamesSettings(), change)).code == 0
+            asker.dialer.close()
+
+        world.run(main())
+        assert disk.read_file("/names.conf") == (
+            b"# ours\nlistenPort=9876\nenableTopicList=false\nscanNotActiveBrokerInterval=1000\n"
+        )
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -362,6 +382,7 @@ async def test_settings_are_shown_and_a_few_of_them_changed(asker: Asker) -> Non
         (b"enableTopicList=false\nlistenPort=1", 16),
         (b"adminFromAnywhere=true", 16),
         (b"enableTopicList=perhaps", 16),
+        (b"noSuchKey=1", 16),
         (b"\xff=1", 1),
         (b"a=\\u12", 1),
     ],

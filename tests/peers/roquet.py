@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.peers.child import Child
+from tests.peers.jars import MissingTool
 from tests.peers.ports import free_broker_port, free_port
 
 READY_TIMEOUT_S = 30.0
@@ -73,6 +74,8 @@ def _launch(name: str, words: list[str], log: Path) -> Child:
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)  # an earlier start of the same store has left its line there
     program = Path(sys.executable).with_name("roquet")
+    if not program.exists():
+        raise MissingTool(f"{program} is missing: run `pip install -e .` in this environment")
     process = Child(name, [str(program), *words], log, {"PYTHONUNBUFFERED": "1"})
     try:
         process.wait_until(lambda: _is_ready(process.text()), "its line `ready`", READY_TIMEOUT_S)

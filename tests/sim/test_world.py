@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from roquet.ports import Ports
 from roquet.sim.loop import Deadlock, OutOfTime
 from roquet.sim.world import Broken, World, simulate
+
+ROOT = Path(__file__).parents[2]
 
 
 class Echo(asyncio.Protocol):
@@ -72,7 +75,7 @@ def test_the_history_does_not_depend_on_the_hash_seed() -> None:
     def once(hash_seed: str) -> str:
         env = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join([".", *sys.path])}
         done = subprocess.run(
-            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+            [sys.executable, "-c", program], env=env, cwd=ROOT, capture_output=True, text=True, check=True
         )
         return done.stdout.strip()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -21,13 +22,23 @@ from roquet.broker import features
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.parking import Parking
+from roquet.broker.core.runtime_info import RuntimeInfo
 from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.stats import Stats
 from roquet.broker.core.topics import Identity, TopicRules, Topics
 from roquet.broker.handlers.clients import ClientHandlers
+from roquet.broker.handlers.connections import ConnectionHandlers
+from roquet.broker.handlers.groups import GroupHandlers
+from roquet.broker.handlers.moving import MovingHandlers
 from roquet.broker.handlers.offsets import OffsetHandlers
+from roquet.broker.handlers.progress import ProgressHandlers
 from roquet.broker.handlers.pull import PullHandlers, PullRules
+from roquet.broker.handlers.query import QueryHandlers
 from roquet.broker.handlers.send import SendHandlers
+from roquet.broker.handlers.settings import SettingsHandlers
+from roquet.broker.handlers.stats import StatsHandlers
+from roquet.broker.handlers.topics import TopicHandlers
+from roquet.broker.handlers.upkeep import UpkeepHandlers
 from roquet.broker.registration import Identity as Registrant
 from roquet.broker.registration import Registration, Terms, TopicTable
 from roquet.model.ids import UniqueIds
@@ -99,6 +110,15 @@ class Broker:
             settings.region_id,
             settings.trace_on,
         )
+        self._runtime = RuntimeInfo(self.stats, _local_time, now_ms())
+        self._settings = SettingsHandlers(
+            settings,
+            store_settings,
+            settings.config_path or f"{config_dir}/broker.properties",
+            ports.disk,
+            ports.clock,
+            self.apply,
+        )
         self._pull = PullHandlers(
             self.topics,
             self.groups,
@@ -134,11 +154,23 @@ class Broker:
 
     def _routes(self) -> dict[type[Header], Handler]:
         """Return what every handler answers; two that claim one request are a mistake of ours."""
+        topics, groups, offsets, sessions = self.topics, self.groups, self.offsets, self.sessions
+        stats, store, clock = self.stats, self.store, self._clock
+        address = str(Endpoint(self._addresses.advertise, self.settings.listen_port))
         handlers: list[Any] = [
             self._send,
             self._pull,
             self._clients,
-            OffsetHandlers(self.topics, self.groups, self.offsets, self.store),
+            self._settings,
+            OffsetHandlers(topics, groups, offsets, store),
+            QueryHandlers(store, sessions),
+            TopicHandlers(topics, offsets, sessions, stats, store),
+            GroupHandlers(groups, offsets, stats),
+            ConnectionHandlers(sessions, topics, groups, store, clock),
+            ProgressHandlers(topics, groups, offsets, sessions, stats, store, clock, _local_time, address),
+            MovingHandlers(topics, groups, offsets, sessions, store),
+            StatsHandlers(stats, self._runtime, store, self._disk, clock),
+            UpkeepHandlers(store),
         ]
         routes: dict[type[Header], Handler] = dict(self._hooks.routes)
         for handler in handlers:
@@ -157,6 +189,7 @@ class Broker:
             stored = file.load()
             if stored is not None:
                 load(stored)
+        self._disk.make_dirs(f"{self.store_settings.root_dir}/config")
         self._apply(self.settings)
         self.store.open()
         await self.store.start()
@@ -245,7 +278,9 @@ class Broker:
             now = self._clock.monotonic()
             for on_tick in self._hooks.on_tick:
                 on_tick(now)
-            self.stats.sample(self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            self.stats.sample(now_ms)
+            self._runtime.tick(now_ms)
             if now >= next_scan:
                 next_scan = now + self.settings.client_scan_interval_ms / 1000
                 self._clients.drop_silent(self.settings.channel_expired_ms / 1000)
@@ -271,6 +306,10 @@ class Broker:
 
     def _call_soon(self, callback: Callable[[], None]) -> object:
         return asyncio.get_running_loop().call_soon(callback)
+
+
+def _local_time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000)
 
 
 def _topic_rules(settings: BrokerSettings) -> TopicRules:

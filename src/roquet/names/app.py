@@ -18,6 +18,7 @@ from typing import Final
 
 from roquet.names.handlers import Handlers, rules_of
 from roquet.names.kv import KeyValues
+from roquet.names.settings import SettingsHandlers
 from roquet.names.table import MinIdChange, Table, TakenOut
 from roquet.ports import Ports
 from roquet.runtime.settings import NamesSettings
@@ -45,11 +46,12 @@ class NameServer:
         self._table = Table(rules_of(settings))
         self._values = KeyValues(ports.disk, settings.kv_config_path)
         self._handlers = Handlers(self._table, self._values, settings, ports.clock, self._tell)
+        routes = self._handlers.routes() | SettingsHandlers(settings, ports.disk, self._apply).routes()
         self._tasks = Tasks()
         self._server = Server(
             ports.net,
             ports.clock,
-            Router(self._handlers.by_request(), self._may_administer, self._tasks).serve,
+            Router(routes, self._may_administer, self._tasks).serve,
             self._link_closed,
             settings.connections_max,
             settings.server_idle_s,
@@ -122,6 +124,11 @@ class NameServer:
             log.info("could not tell %s of the new smallest broker id: %s", address, error)
             return
         link.send_one_way(request)
+
+    def _apply(self, settings: NamesSettings) -> None:
+        """Put settings into force that an administrator has changed."""
+        self._handlers.settings = settings
+        self._table.rules = rules_of(settings)
 
     def _may_administer(self, call: Call) -> bool:
         return self._settings.admin_from_anywhere or _is_loopback(call.link.peer[0])

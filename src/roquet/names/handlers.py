@@ -1,4 +1,4 @@
-"""What a name server answers: one method for each row of `wire.requests.names`.
+"""What a name server answers: one method for each row of `wire.requests.names` (settings apart).
 
 Place in the flow: `transport.router` decodes and calls, the method looks at the tables or changes them, the
 reply goes back. Answers, codes and remarks are those of Apache 5.5.0 where a client or a tool can tell.
@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable
 
 from roquet.model.names import topic_fault
 from roquet.model.route import QueueData, Route
-from roquet.names import settings as names_settings
 from roquet.names.entrance import fault
 from roquet.names.expiry import TIMEOUT_MS, Place
 from roquet.names.kv import ORDER_NAMESPACE, KeyValues, TableFull
 from roquet.names.routes import MASTER_ID
-from roquet.names.settings import SettingRefused
 from roquet.names.table import Joining, Leaving, MinIdChange, Rules, Table, Verdict
 from roquet.ports import Clock
-from roquet.runtime import properties
 from roquet.runtime.settings import NamesSettings
 from roquet.transport.link import Call
 from roquet.transport.router import Handler
@@ -57,7 +54,7 @@ class Handlers:
         self._clusters_body = b""
         self._clusters_version = -1  # of the cached body; the table counts from 0
 
-    def by_request(self) -> dict[type[Header], Handler]:
+    def routes(self) -> dict[type[Header], Handler]:
         """Return the methods by the class of the request that they answer."""
         return {
             rows.RegisterBroker: self.register,
@@ -81,8 +78,6 @@ class Handlers:
             rows.GetValue: self.get_value,
             rows.DeleteValue: self.delete_value,
             rows.GetValues: self.get_values,
-            rows.UpdateNamesSettings: self.update_settings,
-            rows.GetNamesSettings: self.get_settings,
         }
 
     # --- brokers
@@ -234,7 +229,7 @@ class Handlers:
             raise Refusal(Code.SYSTEM_ERROR, "disable")
         return Reply(body=route.encode_topics(topics()))
 
-    # --- values and settings
+    # --- values
 
     def put_value(self, request: rows.PutValue, call: Call) -> Reply:
         try:
@@ -262,22 +257,6 @@ class Handlers:
         if found is None:
             raise Refusal(Code.QUERY_NOT_FOUND, f"No config item, Namespace: {request.namespace}")
         return Reply(body=registration.encode_values(found))
-
-    def update_settings(self, request: rows.UpdateNamesSettings, call: Call) -> Reply:
-        try:
-            listed = properties.read(call.frame.body.decode())
-            pairs = [(each.key, each.value) for each in listed]
-            self.settings = names_settings.changed(self.settings, pairs)
-        except SettingRefused as error:
-            raise Refusal(Code.NO_PERMISSION, str(error)) from None
-        except ValueError as error:
-            raise Refusal(Code.SYSTEM_ERROR, f"string2Properties error: {error}") from None
-        self._table.rules = rules_of(self.settings)
-        log.info("settings changed until the next start by %s: %s", _who(call), pairs)
-        return OK
-
-    def get_settings(self, request: rows.GetNamesSettings, call: Call) -> Reply:
-        return Reply(body=properties.write(names_settings.shown(self.settings)).encode())
 
     def _now_ms(self) -> int:
         """Return a time that never goes back: a wall clock that is set must not expire anybody."""

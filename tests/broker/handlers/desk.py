@@ -109,7 +109,7 @@ class Desk:
             QueryHandlers(self.store, self.sessions),
             ConnectionHandlers(self.sessions, self.topics, self.groups, self.store, self.clock),
             StatsHandlers(self.stats, self.runtime, self.store, self.disk, self.clock),
-            UpkeepHandlers(self.store),
+            UpkeepHandlers(self.topics, self.store),
             self.settings,
         ]
         return {request: answer for each in handlers for request, answer in each.routes().items()}

@@ -24,7 +24,8 @@ from roquet.wire.requests.topics import (
 
 
 def update(topic: str = "orders", **changes: Any) -> UpdateTopic:
-    return UpdateTopic(**({"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} | changes))
+    fields: dict[str, Any] = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6}
+    return UpdateTopic(topic, **(fields | changes))
 
 
 def test_a_topic_is_created_and_registered_once() -> None:

@@ -94,7 +94,7 @@ def test_seconds(begin_ms: int, store_ms: int, seconds: int) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=60))
 def test_the_folded_hash_is_javas(topic: str, key: str) -> None:
-    assert key_hash(topic, key) == java_hash(f"{topic}#{key}")
+    assert key_hash(topic, key) == abs(java_hash(f"{topic}#{key}")) & 0x7FFFFFFF
 
 
 @given(
@@ -102,8 +102,8 @@ def test_the_folded_hash_is_javas(topic: str, key: str) -> None:
     st.text(st.characters(max_codepoint=127), max_size=33),
 )
 def test_the_folded_hash_is_javas_for_ascii(topic: str, key: str) -> None:
-    assert key_hash(topic, key) == java_hash(f"{topic}#{key}")
+    assert key_hash(topic, key) == abs(java_hash(f"{topic}#{key}")) & 0x7FFFFFFF
 
 
 def test_the_largest_lanes_do_not_overflow() -> None:
-    assert key_hash("\x7f" * 30, "\x7f" * 33) == java_hash("\x7f" * 30 + "#" + "\x7f" * 33)
+    assert key_hash("\x7f" * 30, "\x7f" * 33) == abs(java_hash("\x7f" * 30 + "#" + "\x7f" * 33))

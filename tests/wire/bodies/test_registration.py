@@ -127,6 +127,7 @@ def test_a_decompression_bomb_is_refused() -> None:
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"a":{"topicName":"a","perm":"x"}}}}',
         b'{"topicConfigSerializeWrapper":{"dataVersion":{"counter":1e400}}}',
         b"[" * 100_000,
+        b"{" + b"1:[]," * 500_000,
         deflated(b"{}", -1),
         deflated(b"{}", 2**31 - 1),
         deflated(b"{}", 1, b"name only"),

@@ -20,6 +20,7 @@ from roquet.store.format._record_values import (
     MAGIC_V1,
     MAGIC_V2,
     RECORD_SIZE_BYTES_MIN,
+    TAG_KEY,
     V1_TOPIC_CHARS_MAX,
     Record,
     Scan,
@@ -213,7 +214,10 @@ def _check(
 def describe(
     topic: str, properties: bytes, store_ms: int, delays_ms: Sequence[int]
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the tag code and the keys that a record's properties stand for."""
+    """Return the tag code and the keys that a record's properties stand for.
+
+    Keys are the unique key, the words of KEYS and, as 5.5.0 files it, `T#` with the tag.
+    """
     tag = unique = keys = delay = b""
     for pair in properties.split(b"\x02"):
         name, _, value = pair.partition(b"\x01")
@@ -230,6 +234,8 @@ def describe(
     words = tuple(word for word in str(keys, "utf-8", "replace").split(" ") if word)
     if unique:
         words = (str(unique, "utf-8", "replace"), *words)
+    if tag:
+        words = (*words, TAG_KEY + str(tag, "utf-8", "replace"))
     if topic == DELAY_TOPIC and delay:
         deliver_ms = deliver_ms_of(delay, store_ms, delays_ms)
         if deliver_ms:

@@ -19,6 +19,8 @@ V1_TOPIC_CHARS_MAX = 127
 TOPIC_BYTES_MAX = 255
 PROPERTIES_BYTES_MAX = 32_767
 DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TAG_KEY = "T#"
+"""What a tag is preceded by when it is filed as a key: Apache does so since 5.5.0."""
 
 
 class Record(NamedTuple):

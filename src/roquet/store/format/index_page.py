@@ -97,15 +97,15 @@ def seconds_since(begin_ms: int, store_ms: int) -> int:
 
 
 def key_hash(topic: str, key: str) -> int:
-    """Return Java's hash of `<topic>#<key>`, three times as fast as letter by letter for short ASCII.
+    """Return the absolute value of Java's hash of `<topic>#<key>`: what Apache stores in the entry.
 
-    The hash is a polynomial in 31 over the letters. Neighbours are folded together in all lanes of one
+    Three times as fast as letter by letter for short ASCII. The hash is a polynomial in 31 over the letters. Neighbours are folded together in all lanes of one
     big integer at once: bytes to pairs, pairs to fours … six multiplications for up to 64 letters. A
     lane never overflows, since a number in base 31 with digits below 256 is smaller than in base 256.
     """
     text = f"{topic}{KEY_SEPARATOR}{key}"
     if len(text) > FOLDED_LETTERS or not text.isascii():
-        return java_hash(text)
+        return _positive(java_hash(text))
     value = int.from_bytes(text.encode(), "big")
     value = (value >> 8 & _LANES_8) * 31 + (value & _LANES_8)
     value = (value >> 16 & _LANES_16) * 31**2 + (value & _LANES_16)
@@ -113,7 +113,11 @@ def key_hash(topic: str, key: str) -> int:
     value = (value >> 64 & _LANES_64) * 31**8 + (value & _LANES_64)
     value = (value >> 128 & _LANES_128) * 31**16 + (value & _LANES_128)
     value = ((value >> 256) * 31**32 + (value & _LANES_256)) & 0xFFFFFFFF
-    return value - 0x100000000 if value & 0x80000000 else value
+    return value if value < 0x80000000 else 0x100000000 - value & 0x7FFFFFFF
+
+
+def _positive(hashed: int) -> int:
+    return abs(hashed) & 0x7FFFFFFF  # the smallest integer has no positive twin: Apache takes 0
 
 
 FOLDED_LETTERS = 64

@@ -29,6 +29,9 @@ VERSION_BODY_HAS_FILTER_SERVERS: Final = 37
 INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a deflated body may grow to: four full frames, about 400,000 topics."""
 
+LOOSE_BYTES_MAX: Final = 2 * 1024 * 1024
+"""The tolerant reader takes seconds for more, in which nobody else is served; strict JSON has no such bound."""
+
 ZLIB_FIRST_BYTE: Final = 0x78
 
 
@@ -127,8 +130,9 @@ def _read(body: bytes, shape: type[Shape]) -> Shape:
     try:
         read: Shape = _decoders[shape].decode(body)
         return read
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        if len(body) > LOOSE_BYTES_MAX:
+            raise BodyError(f"{len(body)} bytes that are not strict JSON: {error}") from None
     try:
         return msgspec.convert(loose_json.loads(body), shape, strict=False)
     except (ValueError, RecursionError) as error:

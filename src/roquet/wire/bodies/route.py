@@ -18,7 +18,7 @@ import msgspec
 
 from roquet.model.route import BrokerData, QueueData, Route
 from roquet.wire.bodies import loose_json
-from roquet.wire.bodies.registration import BodyError
+from roquet.wire.bodies.registration import LOOSE_BYTES_MAX, BodyError
 
 _encode = msgspec.json.Encoder().encode
 
@@ -91,6 +91,8 @@ def _members(route: Route) -> dict[str, object]:
 
 
 def _object(body: bytes) -> dict[Any, Any]:
+    if len(body) > LOOSE_BYTES_MAX:
+        raise BodyError(f"{len(body)} bytes, {LOOSE_BYTES_MAX} are allowed")
     try:
         read = loose_json.loads(body)
     except (ValueError, RecursionError) as error:
