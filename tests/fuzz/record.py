@@ -39,7 +39,7 @@ def corpus() -> list[bytes]:
 
 def mend(data: bytearray) -> None:
     """Make the first record as long as it says, so that the mutation inside is reached."""
-    if 91 <= len(data):
+    if len(data) >= 91:
         data[0:4] = len(data).to_bytes(4, "big")
 
 

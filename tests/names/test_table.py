@@ -98,6 +98,11 @@ class TestRegistering:
         table.register(joining(), brought("t", "new", perm=2), 0)
         assert (perms(table, "t"), perms(table, "new")) == ({"a": 6}, {"a": 2})
 
+    def test_a_new_id_rewrites_even_with_the_same_data_version(self) -> None:
+        table = table_with(joining(1, "h:1"))
+        table.register(joining(0, "h:1"), brought("t", "u", perm=4), 0)
+        assert perms(table, "t") == {"a": 4}
+
     def test_a_new_data_version_rewrites(self) -> None:
         table = table_with(joining())
         table.register(joining(), brought("t", counter=2, perm=4), 0)

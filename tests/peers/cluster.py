@@ -36,7 +36,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
     """Run the chosen cluster with its files in `folder` for as long as the block lasts."""
     target = chosen_target()
     if target == "roquet":
-        node = roquet.start_up(folder / "store")
+        node = roquet.start_up(folder / "store", settings={"brokerName": "broker-a"})
         try:
             yield Cluster(target, node.namesrv, node.broker)
             node.stop()

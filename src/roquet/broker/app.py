@@ -170,7 +170,7 @@ class Broker:
             ProgressHandlers(topics, groups, offsets, sessions, stats, store, clock, _local_time, address),
             MovingHandlers(topics, groups, offsets, sessions, store),
             StatsHandlers(stats, self._runtime, store, self._disk, clock),
-            UpkeepHandlers(store),
+            UpkeepHandlers(topics, store),
         ]
         routes: dict[type[Header], Handler] = dict(self._hooks.routes)
         for handler in handlers:

@@ -60,6 +60,7 @@ class NameServer:
         self._dialer = Dialer(ports.net, ports.clock, Router({}, self._may_administer, self._tasks).serve)
         self._telling: set[asyncio.Task[None]] = set()
         self._scanner: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     async def start(self) -> None:
         """Load the KV table and listen; raises OSError when the address cannot be had."""
@@ -75,6 +76,7 @@ class NameServer:
 
     async def close(self) -> None:
         """Stop: brokers and clients go on with the other name servers."""
+        self._is_closing = True
         tasks = [*self._telling, *([self._scanner] if self._scanner is not None else [])]
         for task in tasks:
             task.cancel()
@@ -95,7 +97,8 @@ class NameServer:
                 link.close()
 
     def _link_closed(self, link: Link) -> None:
-        self._taken_out(self._table.close_link(link), "closed its connection")
+        if not self._is_closing:  # then we are the one that leaves, and the brokers are well
+            self._taken_out(self._table.close_link(link), "closed its connection")
 
     def _taken_out(self, gone: TakenOut, why: str) -> None:
         for place in gone.places:

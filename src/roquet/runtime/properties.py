@@ -81,7 +81,7 @@ def _logical_lines(lines: list[str]) -> Iterator[_Logical]:
             continue
         while _continues(joined):
             joined = joined[:-1]
-            if number == len(lines):
+            if number == len(lines) or not joined:  # nothing yet: the next line begins anew
                 break
             joined += lines[number].lstrip(_BLANKS)
             number += 1

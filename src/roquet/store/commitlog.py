@@ -130,8 +130,8 @@ class CommitLog:
         else:
             self.last_store_ms = store_ms
         start = self.end_offset
-        parts, entries = self._encode(drafts, queues, start, store_ms, settings)
-        size = sum(map(len, parts)) if len(parts) > 1 else len(parts[0])
+        data, entries = self._encode(drafts, queues, start, store_ms, settings)
+        size = len(data)
         file_size = self.segments.file_size_bytes
         free = file_size - start % file_size
         if size + record.BLANK_SIZE_BYTES_MIN > file_size:
@@ -139,8 +139,8 @@ class CommitLog:
         if size + record.BLANK_SIZE_BYTES_MIN > free:
             self._add(record.blank(free), start)
             start += free
-            parts, entries = self._encode(drafts, queues, start, store_ms, settings)
-        run = self._add(parts[0] if len(parts) == 1 else b"".join(parts), start)
+            data, entries = self._encode(drafts, queues, start, store_ms, settings)
+        run = self._add(data, start)
         self.end_offset = start + size
         for queue, entry in zip(queues, entries, strict=True):
             if not entry.sys_flag & _TRANSACTION_PREPARED:
@@ -159,18 +159,16 @@ class CommitLog:
         log_offset: int,
         store_ms: int,
         settings: StoreSettings,
-    ) -> tuple[list[bytes], list[Entry]]:
+    ) -> tuple[bytes, list[Entry]]:
         encode = record.encode_with_crc if settings.append_property_crc else record.encode
-        parts: list[bytes] = []
+        data = b""
         entries: list[Entry] = []
         ahead: dict[Queue, int] = {}
         for draft, queue in zip(drafts, queues, strict=True):
             queue_offset = 0
             if not draft.sys_flag & _TRANSACTION_PREPARED:
-                queue_offset = queue.next_offset
-                if len(drafts) > 1:
-                    queue_offset += ahead.get(queue, 0)
-                    ahead[queue] = ahead.get(queue, 0) + 1
+                queue_offset = ahead.get(queue, queue.next_offset)
+                ahead[queue] = queue_offset + 1
             part = encode(draft, queue_offset, log_offset, store_ms, self._store_host)
             tag_code = draft.tag_code
             if draft.topic == record.DELAY_TOPIC:
@@ -194,9 +192,9 @@ class CommitLog:
                     draft.properties,
                 )  # fmt: skip
             )
-            parts.append(part)
+            data = data + part if data else part
             log_offset += len(part)
-        return parts, entries
+        return data, entries
 
     def _add(self, data: bytes, log_offset: int) -> Run:
         file_size = self.segments.file_size_bytes

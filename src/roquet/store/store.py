@@ -93,6 +93,7 @@ class Store:
         self._lock: Lock | None = None
         self._is_started = False
         self._is_turn_scheduled = False
+        self._is_failing = False
         self._refusal = "the store is not open"
 
     def _make_index(self) -> Index | None:
@@ -249,7 +250,8 @@ class Store:
         settings = self.settings
         for draft in drafts:
             refused = refusal(draft, settings)
-            if refused is None and not is_name(draft.topic, draft.queue_id):
+            is_known = self._queues.find(draft.topic, draft.queue_id) is not None
+            if refused is None and not is_known and not is_name(draft.topic, draft.queue_id):
                 refused = Appended(
                     PutStatus.MESSAGE_ILLEGAL,
                     reason=f"{draft.topic!r}/{draft.queue_id} cannot name a queue: letters, digits, %|_+-",
@@ -281,8 +283,12 @@ class Store:
                 self._space.follow(self._log.written_offset)
             self._flush.written(written.stored)
         if written.failed:
-            log.error("%d appends failed: %s", len(written.failed), written.reason)
+            if not self._is_failing:
+                log.error("messages are refused: %s", written.reason)
             self._flush.refuse(written.failed, written.reason)
+        elif self._is_failing and written.stored:
+            log.warning("the log can be written again")
+        self._is_failing = bool(written.failed)
 
     @property
     def refusal(self) -> str:

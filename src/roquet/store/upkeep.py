@@ -54,6 +54,7 @@ class Upkeep:
         self.failure = ""
         """Set when a sync of queues or index failed: from then on the checkpoint stands still."""
         self._saved = checkpoint.page
+        self._is_checkpoint_failing = False
         self._settled_at = clock.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -143,6 +144,9 @@ class Upkeep:
         try:
             await self._checkpoint.flush()
         except OSError as error:
-            log.error("the checkpoint cannot be saved: %s; a crash now means a longer recovery", error)
+            if not self._is_checkpoint_failing:
+                log.error("the checkpoint cannot be saved: %s; a crash now means a longer recovery", error)
+            self._is_checkpoint_failing = True
             return
+        self._is_checkpoint_failing = False
         self._saved = page

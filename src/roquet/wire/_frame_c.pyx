@@ -2,8 +2,8 @@
 """Cut frames out of a buffer: the compiled twin of `_frame_py`, which says what it must do.
 
 Reads the header as clients really write it: the known members, ext fields from text to text, the usual
-escapes. Whatever else comes (unknown members, surrogates, numbers as ext fields, broken bytes) goes to
-`decode_header`, and an impossible length to the twin, so that values and errors have one source.
+escapes. Whatever else comes (unknown members, escaped letters, numbers as ext fields, broken bytes) goes
+to `decode_header`, and an impossible length to the twin, so that values and errors have one source.
 Every read is checked against the end of the header before it is made.
 """
 
@@ -46,6 +46,11 @@ cdef Py_ssize_t EXT_MAX = EXT_FIELDS_MAX
 cdef int32_t OTHER = LANGUAGES.index("OTHER")
 cdef int32_t LANGUAGES_MAX = len(LANGUAGES)
 cdef int32_t GO = LANGUAGES.index("GO")
+
+# What stands behind a backslash, and what it means; the rest are zeros.
+cdef uint8_t[256] escapes
+for _mark, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t'):
+    escapes[_mark] = _meaning
 
 # The last name seen in each slot: the same few names come with every request, and a text that is found
 # here is neither allocated nor hashed again. A peer that sends others costs itself the cache, no memory.
@@ -190,7 +195,8 @@ cdef object _decode_json(const uint8_t* header, const uint8_t* end, bytes body):
     cdef const uint8_t* name
     cdef Py_ssize_t size
     cdef int32_t code = 0, opaque = 0, flag = 0, version = 0, language = 0
-    cdef object ext = EMPTY, remark = "", text
+    cdef object ext = EMPTY, remark = ""
+    cdef bint good
     cursor.at = header
     cursor.end = end
     if not _take(&cursor, b"{"):
@@ -206,34 +212,28 @@ cdef object _decode_json(const uint8_t* header, const uint8_t* end, bytes body):
             return None
         _skip_space(&cursor)
         if size == 4 and memcmp(name, b"code", 4) == 0:
-            if not _read_int(&cursor, &code):
-                return None
+            good = _read_int(&cursor, &code)
         elif size == 4 and memcmp(name, b"flag", 4) == 0:
-            if not _read_int(&cursor, &flag):
-                return None
+            good = _read_int(&cursor, &flag)
         elif size == 6 and memcmp(name, b"opaque", 6) == 0:
-            if not _read_int(&cursor, &opaque):
-                return None
+            good = _read_int(&cursor, &opaque)
         elif size == 7 and memcmp(name, b"version", 7) == 0:
-            if not _read_int(&cursor, &version):
-                return None
+            good = _read_int(&cursor, &version)
         elif size == 9 and memcmp(name, b"extFields", 9) == 0:
             ext = _read_ext(&cursor)
-            if ext is None:
-                return None
+            good = ext is not None
         elif size == 8 and memcmp(name, b"language", 8) == 0:
-            if not _read_language(&cursor, &language):
-                return None
+            good = _read_language(&cursor, &language)
         elif size == 6 and memcmp(name, b"remark", 6) == 0:
             remark = _read_text(&cursor)
-            if remark is None:
-                return None
+            good = remark is not None
         elif size == 23 and memcmp(name, b"serializeTypeCurrentRPC", 23) == 0:
             size = _plain_size(&cursor)
-            if size < 0:
-                return None
+            good = size >= 0
             cursor.at += size + 2
         else:
+            return None
+        if not good:
             return None
         if _take(&cursor, b","):
             continue
@@ -441,46 +441,20 @@ cdef Py_ssize_t _unescape(Cursor* cursor, uint8_t* room) noexcept:
             return out - room
         if mark < 32 or at == end:
             return -1
-        mark = at[0]
-        at += 1
-        if mark == 117:
-            if end - at < 4:
+        if at[0] == 117:
+            if end - at < 5:
                 return -1
-            point = _hex(at[0]) << 12 | _hex(at[1]) << 8 | _hex(at[2]) << 4 | _hex(at[3])
-            at += 4
-            if point > 0xFFFF or 0xD800 <= point <= 0xDFFF:
+            point = _hex(at[1]) << 12 | _hex(at[2]) << 8 | _hex(at[3]) << 4 | _hex(at[4])
+            if point > 127:
                 return -1
-            out += _put_point(out, point)
-            continue
-        if mark == 110:
-            mark = 10
-        elif mark == 116:
-            mark = 9
-        elif mark == 114:
-            mark = 13
-        elif mark == 98:
-            mark = 8
-        elif mark == 102:
-            mark = 12
-        elif mark != 34 and mark != 92 and mark != 47:
-            return -1
-        out[0] = mark
+            out[0] = <uint8_t>point
+            at += 5
+        else:
+            out[0] = escapes[at[0]]
+            if out[0] == 0:
+                return -1
+            at += 1
         out += 1
-
-
-cdef inline int _put_point(uint8_t* out, int32_t point) noexcept:
-    """Write a code point below 0x10000 as UTF-8 and return how many bytes that took."""
-    if point < 0x80:
-        out[0] = <uint8_t>point
-        return 1
-    if point < 0x800:
-        out[0] = <uint8_t>(0xC0 | point >> 6)
-        out[1] = <uint8_t>(0x80 | (point & 0x3F))
-        return 2
-    out[0] = <uint8_t>(0xE0 | point >> 12)
-    out[1] = <uint8_t>(0x80 | (point >> 6 & 0x3F))
-    out[2] = <uint8_t>(0x80 | (point & 0x3F))
-    return 3
 
 
 cdef inline int32_t _hex(uint8_t digit) noexcept:

@@ -98,7 +98,8 @@ class ProgressHandlers:
         """Show a group's progress; an unknown group has none."""
         group = request.consumer_group
         listed = [topic for topic in (request.topic_list or "").split(";") if topic]
-        topics = listed or self._consumed(group, request.topic or "")
+        one = [request.topic] if request.topic and request.topic.strip() else None
+        topics = listed or self._subscribed(group, one or self._offsets.topics_of(group))
         progress: dict[QueueName, admin.Progress] = {}
         tps = 0.0
         for name in dict.fromkeys(topics):
@@ -113,9 +114,13 @@ class ProgressHandlers:
         """Show the progress of all groups, topic by topic."""
         listed: list[dict[str, list[admin.ConsumeStats]]] = []
         lag = in_flight = 0
+        topics_by_group: dict[str, list[str]] = {}
+        for key in self._offsets.committed:
+            name, _, group = key.partition("@")
+            topics_by_group.setdefault(group, []).append(name)
         for group in list(self._groups.table):
             of_group: list[admin.ConsumeStats] = []
-            for name in self._consumed(group, ""):
+            for name in self._subscribed(group, topics_by_group.get(group, ())):
                 topic = self._topics.get(name)
                 if topic is None or (request.is_order and not topic.order):
                     continue
@@ -191,13 +196,12 @@ class ProgressHandlers:
     def get_all_offsets(self, request: GetAllOffsets, call: Call) -> Outcome:
         return Reply(body=admin.encode_offsets(self._offsets.dump()))
 
-    def _consumed(self, group: str, topic: str) -> list[str]:
-        """Return the topics to show of a group: the given or all with offsets, if it subscribes them."""
-        wanted: Iterable[str] = [topic] if topic.strip() else self._offsets.topics_of(group)
+    def _subscribed(self, group: str, topics: Iterable[str]) -> list[str]:
+        """Return the topics without those that a live group no longer subscribes."""
         live = self._sessions.consumers.get(group)
         if live is None or not live.subscriptions:
-            return list(wanted)
-        return [name for name in wanted if name in live.subscriptions]
+            return list(topics)
+        return [name for name in topics if name in live.subscriptions]
 
     async def _progress(self, group: str, topic: str, queues: int) -> dict[QueueName, admin.Progress]:
         found: dict[QueueName, admin.Progress] = {}

@@ -99,9 +99,10 @@ def seconds_since(begin_ms: int, store_ms: int) -> int:
 def key_hash(topic: str, key: str) -> int:
     """Return the absolute value of Java's hash of `<topic>#<key>`: what Apache stores in the entry.
 
-    Three times as fast as letter by letter for short ASCII. The hash is a polynomial in 31 over the letters. Neighbours are folded together in all lanes of one
-    big integer at once: bytes to pairs, pairs to fours … six multiplications for up to 64 letters. A
-    lane never overflows, since a number in base 31 with digits below 256 is smaller than in base 256.
+    Three times as fast as letter by letter for short ASCII. The hash is a polynomial in 31 over the
+    letters. Neighbours are folded together in all lanes of one big integer at once: bytes to pairs,
+    pairs to fours … six multiplications for up to 64 letters. A lane never overflows, since a number in
+    base 31 with digits below 256 is smaller than in base 256.
     """
     text = f"{topic}{KEY_SEPARATOR}{key}"
     if len(text) > FOLDED_LETTERS or not text.isascii():

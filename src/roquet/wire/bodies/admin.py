@@ -7,7 +7,7 @@ Apache writes it; where it keys a table by queue or by number, the keys are raw,
     {"correctionOffsets":{0:5,1:7}}
 
 Members stand in Apache's order (alphabetical) and absent ones are left out. Literals that a real 5.5.0
-sent are in tests/wire/bodies/test_admin.py. Knows no tables and checks no names.
+sent are in tests/wire/bodies/test_admin_bodies.py. Knows no tables and checks no names.
 """
 
 from __future__ import annotations

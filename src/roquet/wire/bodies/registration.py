@@ -30,7 +30,7 @@ INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a deflated body may grow to: four full frames, about 400,000 topics."""
 
 LOOSE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""The tolerant reader takes seconds for more, in which nobody else is served; strict JSON has no such bound."""
+"""The tolerant reader takes seconds for more, and nobody else is served meanwhile. Strict JSON is quick."""
 
 ZLIB_FIRST_BYTE: Final = 0x78
 
