@@ -22,7 +22,7 @@ NAMES_HOST, BROKER_HOST, CLIENT_HOST = "127.0.0.2", "127.0.0.3", "127.0.0.4"
 NAMESRV = f"{NAMES_HOST}:9876"
 BROKER = f"{BROKER_HOST}:10911"
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "root_dir": "/store",
     "log_file_size_bytes": 256 * 1024,
     "queue_file_size_bytes": 2_000,

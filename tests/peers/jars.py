@@ -67,6 +67,12 @@ def tools_classpath() -> str:
     return f"{_compiled(TOOLS, 'tools', jars)}{os.pathsep}{jars}"
 
 
+def program_classpath(sources: Path, name: str) -> str:
+    """Return the class path of Java programs that are kept elsewhere, compiled against Apache's jars."""
+    jars = apache_classpath()
+    return f"{_compiled(sources, name, jars)}{os.pathsep}{jars}"
+
+
 def _program(name: str, remedy: str) -> str:
     path = shutil.which(name)
     if path is None:

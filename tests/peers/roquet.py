@@ -2,11 +2,12 @@
 
 `start_up` runs name server and broker in one process; `start_namesrv` and `start_broker` run them apart.
 Ready means that the program has printed its line that begins with `ready`. `stop` is SIGTERM, `kill` is
-SIGKILL: the crash that the store must survive. The same store directory can be started again.
+SIGKILL: the crash that the store must survive. The same store directory can be started again. `command` is
+what stands for the program `roquet`: a tracer before it, say, or a Python that changes something first.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,12 +39,14 @@ def start_up(
     namesrv_port: int | None = None,
     broker_port: int | None = None,
     settings: Mapping[str, str] = NO_SETTINGS,
+    command: Sequence[str] = (),
 ) -> RoquetNode:
     """Start name server and broker in one process (`roquet up`) and wait until both are ready."""
     names = free_port() if namesrv_port is None else namesrv_port
     broker = free_broker_port() if broker_port is None else broker_port
     words = ["up", "--store", str(store), "--namesrv-port", str(names), "--broker-port", str(broker)]
-    process = _launch("roquet up", [*words, *_set(settings)], store.with_name(f"{store.name}.out"))
+    argv = [*(command or program()), *words, *_set(settings)]
+    process = launch("roquet up", argv, store.with_name(f"{store.name}.out"))
     return RoquetNode(process, f"127.0.0.1:{names}", f"127.0.0.1:{broker}")
 
 
@@ -52,8 +55,9 @@ def start_namesrv(
 ) -> RoquetNode:
     """Start a name server alone (`roquet namesrv`); its `broker` address is empty."""
     listen = free_port() if port is None else port
-    words = ["namesrv", "--port", str(listen), *_set(settings)]
-    return RoquetNode(_launch("roquet namesrv", words, folder / "namesrv.out"), f"127.0.0.1:{listen}", "")
+    kept = {"kvConfigPath": str(folder / "kvConfig.json"), **settings}
+    argv = [*program(), "namesrv", "--port", str(listen), *_set(kept)]
+    return RoquetNode(launch("roquet namesrv", argv, folder / "namesrv.out"), f"127.0.0.1:{listen}", "")
 
 
 def start_broker(
@@ -61,8 +65,9 @@ def start_broker(
 ) -> RoquetNode:
     """Start a broker alone (`roquet broker`) that registers with this name server, ours or Apache's."""
     listen = free_broker_port() if port is None else port
-    words = ["broker", "--store", str(store), "--port", str(listen), "--namesrv", namesrv, *_set(settings)]
-    process = _launch("roquet broker", words, store.with_name(f"{store.name}.out"))
+    own = {"storePathRootDir": str(store), "listenPort": str(listen)}
+    argv = [*program(), "broker", "--namesrv", namesrv, *_set({**own, **settings})]
+    process = launch("roquet broker", argv, store.with_name(f"{store.name}.out"))
     return RoquetNode(process, namesrv, f"127.0.0.1:{listen}")
 
 
@@ -70,20 +75,27 @@ def _set(settings: Mapping[str, str]) -> list[str]:
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
-def _launch(name: str, words: list[str], log: Path) -> Child:
+def program() -> list[str]:
+    """Return the command `roquet` of the environment that the tests run in."""
+    path = Path(sys.executable).with_name("roquet")
+    if not path.exists():
+        raise MissingTool(f"{path} is missing: run `pip install -e .` in this environment")
+    return [str(path)]
+
+
+def launch(name: str, argv: Sequence[str], log: Path) -> Child:
+    """Start a program of Roquet's and wait until it is ready."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)  # an earlier start of the same store has left its line there
-    program = Path(sys.executable).with_name("roquet")
-    if not program.exists():
-        raise MissingTool(f"{program} is missing: run `pip install -e .` in this environment")
-    process = Child(name, [str(program), *words], log, {"PYTHONUNBUFFERED": "1"})
+    process = Child(name, argv, log, {"PYTHONUNBUFFERED": "1"})
     try:
-        process.wait_until(lambda: _is_ready(process.text()), "its line `ready`", READY_TIMEOUT_S)
+        process.wait_until(lambda: is_ready(process.text()), "its line `ready`", READY_TIMEOUT_S)
     except BaseException:
         process.kill()
         raise
     return process
 
 
-def _is_ready(text: str) -> bool:
+def is_ready(text: str) -> bool:
+    """Say whether a program has printed its line that begins with `ready`."""
     return any(line.startswith("ready") for line in text.splitlines())

@@ -252,6 +252,8 @@ class Broker:
         self.store.configure(store_settings)
         self._apply(settings)
         if permission_changed:
+            # Name servers take over topics only with a version that they have not seen.
+            self.topics.touch()
             self._registration.register_all()
 
     def _apply(self, settings: BrokerSettings) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ def serve_up(
         local = Endpoint(
             {None: "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind or ""), namesrv_port
         )
-        broker, store_settings, notes = config.load_broker(
-            "",
+        broker, store_settings, notes = _load_broker(
+            None,
             env,
             sets,
             _given(
@@ -119,7 +120,7 @@ def serve_broker(
 
     def prepare() -> Program:
         flags = _given(namesrvAddr=names, bindAddress=bind)
-        settings, store_settings, notes = config.load_broker(str(path or ""), env, sets, flags)
+        settings, store_settings, notes = _load_broker(path, env, sets, flags)
         _say(notes)
 
         async def program(stop: asyncio.Event, ports: Ports) -> None:
@@ -136,6 +137,17 @@ def serve_broker(
     return _serve(prepare, env)
 
 
+def _load_broker(
+    path: Path | None, env: Mapping[str, str], sets: Sequence[str], flags: Mapping[str, str]
+) -> config.BrokerConfig:
+    """Read the settings; without a file of its own, what was changed while running is in the store."""
+    found = config.load_broker(str(path or ""), env, sets, flags)
+    kept = f"{found.store.root_dir}/config/broker.properties"
+    if path is None and os.path.exists(kept):
+        return config.load_broker(kept, env, sets, flags)
+    return found
+
+
 def make_broker(settings: BrokerSettings, store_settings: StoreSettings, ports: Ports) -> Broker:
     """Return a broker that listens and advertises as the settings and this host allow."""
     route = ""
@@ -147,6 +159,7 @@ def make_broker(settings: BrokerSettings, store_settings: StoreSettings, ports: 
             _say([Note(Severity.WARNING, f"no route to the name server {name_server}: {error}")])
     addresses = plan_addresses(settings, route)
     _say([Note(Severity.INFO, text) for text in addresses.notes])
+    settings = replace(settings, broker_ip1=addresses.advertise)
     return Broker(settings, store_settings, addresses, ports, os.getpid())
 
 

@@ -58,8 +58,8 @@ class Topic(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_readable(self) -> bool:
-        return bool(self.perm & Perm.READ)
+        return bool(self.perm & 4)
 
     @property
     def is_writable(self) -> bool:
-        return bool(self.perm & Perm.WRITE)
+        return bool(self.perm & 2)

@@ -161,7 +161,7 @@ class CommitLog:
         settings: StoreSettings,
     ) -> tuple[bytes, list[Entry]]:
         encode = record.encode_with_crc if settings.append_property_crc else record.encode
-        data = b""
+        parts: list[bytes] = []
         entries: list[Entry] = []
         ahead: dict[Queue, int] = {}
         for draft, queue in zip(drafts, queues, strict=True):
@@ -192,9 +192,9 @@ class CommitLog:
                     draft.properties,
                 )  # fmt: skip
             )
-            data = data + part if data else part
+            parts.append(part)
             log_offset += len(part)
-        return data, entries
+        return (parts[0] if len(parts) == 1 else b"".join(parts)), entries
 
     def _add(self, data: bytes, log_offset: int) -> Run:
         file_size = self.segments.file_size_bytes

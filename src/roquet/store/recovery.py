@@ -49,20 +49,28 @@ class Refill:
         self.incomplete: dict[Queue, None] = {}
 
     def take(self, entries: Sequence[Entry]) -> None:
+        queues, incomplete, only = self._queues, self.incomplete, self._only
         for entry in entries:
             if not has_queue_entry(entry.sys_flag):
                 continue
-            if not is_name(entry.topic, entry.queue_id):
-                log.error(
-                    "the record at %d names queue %r/%d, which cannot be: it gets no queue entry",
-                    entry.log_offset, entry.topic, entry.queue_id,
-                )  # fmt: skip
+            queue = queues.find(entry.topic, entry.queue_id)
+            if queue is None:
+                if not is_name(entry.topic, entry.queue_id):
+                    log.error(
+                        "the record at %d names queue %r/%d, which cannot be: it gets no queue entry",
+                        entry.log_offset, entry.topic, entry.queue_id,
+                    )  # fmt: skip
+                    continue
+                queue = queues.get(entry.topic, entry.queue_id)
+            if queue in incomplete or (only and queue not in only):
                 continue
-            queue = self._queues.get(entry.topic, entry.queue_id)
-            if queue not in self.incomplete and (not self._only or queue in self._only):
+            if queue.max_offset == entry.queue_offset:
+                queues.add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
+            else:
                 self._put(queue, entry)
 
     def _put(self, queue: Queue, entry: Entry) -> None:
+        """Add an entry that is not simply the next one of its queue."""
         expected = queue.max_offset
         if entry.queue_offset > expected and not self._is_whole_log:
             self.incomplete[queue] = None

@@ -16,7 +16,7 @@ import logging
 import posixpath
 
 from roquet.ports import Disk
-from roquet.wire.bodies.loose_json import LooseJsonError, dumps_pretty, loads
+from roquet.wire.bodies.loose_json import SIZE_BYTES_MAX, LooseJsonError, dumps_pretty, loads
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Table:
         if not data:
             return "it is empty"
         try:
-            value = loads(data)
+            value = loads(data, SIZE_BYTES_MAX)
         except LooseJsonError as error:
             return str(error)
         return value if isinstance(value, dict) else "it does not hold an object"

@@ -175,6 +175,7 @@ def ask_pulls(broker: Wire, album: Album) -> None:
     album.keep(name, broker.ask(11, {**pull, "queueOffset": 6}), "at-end")
     album.keep(name, broker.ask(11, {**pull, "queueOffset": 60}), "beyond-end")
     album.keep(name, broker.ask(11, {**pull, "queueOffset": -1}), "before-start")
+    album.keep(name, broker.ask(11, {**pull, "maxMsgNums": 0}), "max-zero")
     album.keep(name, broker.ask(11, {**pull, "queueId": 3}), "empty-queue")
     album.keep(name, broker.ask(11, {**pull, "queueId": 9}), "bad-queue")
     album.keep(name, broker.ask(11, {**pull, "topic": "NoSuchTopic"}), "unknown-topic")

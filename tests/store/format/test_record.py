@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import zlib
+from typing import Protocol
 
 import pytest
 from hypothesis import given
@@ -26,6 +29,38 @@ hosts = st.builds(
 )
 ints = st.integers(-(1 << 31), (1 << 31) - 1)
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
+TWINS = ["py"] if os.environ.get("ROQUET_PURE") == "1" else ["py", "c"]
+
+
+class Codec(Protocol):
+    """What both twins can do."""
+
+    def encode(
+        self, draft: Draft, queue_offset: int, log_offset: int, store_ms: int, store_host: Host
+    ) -> bytes: ...
+
+    def scan(
+        self,
+        data: bytes,
+        log_offset: int,
+        file_end: int,
+        check_crc: bool,
+        delays_ms: tuple[int, ...],
+        entries_max: int,
+    ) -> record.Scan: ...
+
+    def describe(
+        self, topic: str, properties: bytes, store_ms: int, delays_ms: tuple[int, ...]
+    ) -> tuple[int, tuple[str, ...]]: ...
+
+
+@pytest.fixture(scope="session", params=TWINS)
+def codec(request: pytest.FixtureRequest) -> Codec:
+    """Return one twin after the other."""
+    twin: Codec = importlib.import_module(f"roquet.store.format._record_{request.param}")
+    return twin
+
+
 drafts = st.builds(
     Draft,
     topic=st.text("abcXYZ%_-", min_size=0, max_size=200),
@@ -41,18 +76,18 @@ drafts = st.builds(
 )
 
 
-def test_the_example_of_the_documentation() -> None:
+def test_the_example_of_the_documentation(codec: Codec) -> None:
     draft = Draft("t", 3, b"hi", b"", 0, 0, 1_000, V4)
-    assert record.encode(draft, 1, 232, 1_001, HERE) == EXAMPLE
+    assert codec.encode(draft, 1, 232, 1_001, HERE) == EXAMPLE
     words = "".join((record.__doc__ or "").split())
     assert EXAMPLE.hex() in words
 
 
 @given(drafts, longs, st.integers(0, 1 << 50), longs, hosts)
 def test_round_trip(
-    draft: Draft, queue_offset: int, log_offset: int, store_ms: int, store_host: Host
+    codec: Codec, draft: Draft, queue_offset: int, log_offset: int, store_ms: int, store_host: Host
 ) -> None:
-    data = record.encode(draft, queue_offset, log_offset, store_ms, store_host)
+    data = codec.encode(draft, queue_offset, log_offset, store_ms, store_host)
     opened = record.decode(data)
     assert opened.size_bytes == len(data)
     assert (opened.topic, opened.queue_id, opened.body) == (draft.topic, draft.queue_id, draft.body)
@@ -66,7 +101,7 @@ def test_round_trip(
     assert bool(opened.sys_flag & SysFlag.STORE_HOST_V6) == store_host.is_v6
     assert opened.sys_flag & ~0x30 == draft.sys_flag & ~0x30
     assert record.store_ms_of(data) == store_ms
-    found = record.scan(data, log_offset, log_offset + len(data), True, (), 10)
+    found = codec.scan(data, log_offset, log_offset + len(data), True, (), 10)
     assert (found.stop, found.end_offset) == (Stop.FILE_END, log_offset + len(data))
     (entry,) = found.entries
     assert (entry.topic, entry.queue_id, entry.queue_offset) == (draft.topic, draft.queue_id, queue_offset)
@@ -75,9 +110,9 @@ def test_round_trip(
     assert entry.prepared_log_offset == draft.prepared_log_offset
 
 
-def test_long_topics_take_the_second_version() -> None:
+def test_long_topics_take_the_second_version(codec: Codec) -> None:
     for length, magic in ((127, record.MAGIC_V1), (128, record.MAGIC_V2), (255, record.MAGIC_V2)):
-        data = record.encode(Draft("t" * length, 0, b"", b"", 0, 0, 0, V6), 0, 0, 0, V6)
+        data = codec.encode(Draft("t" * length, 0, b"", b"", 0, 0, 0, V6), 0, 0, 0, V6)
         assert int.from_bytes(data[4:8], "big") == magic
         assert record.decode(data).topic == "t" * length
 
@@ -89,10 +124,10 @@ def records(*bodies: bytes, start: int = 0) -> bytes:
     return data
 
 
-def test_a_scan_says_why_it_ended() -> None:
+def test_a_scan_says_why_it_ended(codec: Codec) -> None:
     data = records(b"a", b"b")
     size = len(data) // 2
-    scan = record.scan
+    scan = codec.scan
     assert scan(data + bytes(8), 0, 4_096, True, (), 10)[1:4] == (2 * size, Stop.ZEROS, 0)
     assert scan(data + record.blank(100), 0, 4_096, True, (), 10)[1:3] == (2 * size, Stop.FILE_END)
     assert scan(data, 0, 4_096, True, (), 10)[1:3] == (2 * size, Stop.MORE)
@@ -113,60 +148,91 @@ def test_a_scan_says_why_it_ended() -> None:
         (84, 0xFFFFFFFF, "body"),
     ],
 )
-def test_broken_records_are_named(position: int, value: int, reason: str) -> None:
+def test_broken_records_are_named(codec: Codec, position: int, value: int, reason: str) -> None:
     good = records(b"first")
     bad = bytearray(records(b"second", start=len(good)))
     bad[position : position + 4] = value.to_bytes(4, "big")
-    found = record.scan(good + bytes(bad) + bytes(8), 0, 4_096, True, (), 10)
+    found = codec.scan(good + bytes(bad) + bytes(8), 0, 4_096, True, (), 10)
     assert found.stop is Stop.BROKEN and reason in found.reason
     assert (len(found.entries), found.end_offset) == (1, len(good))
 
 
-def test_lengths_must_add_up() -> None:
+def test_lengths_must_add_up(codec: Codec) -> None:
     data = bytearray(records(b"body"))
     for position, value, reason in ((92, 250, "topic"), (95, 1, "add up"), (94, 0xFF, "add up")):
         changed = data.copy()
         changed[position] = value
-        found = record.scan(bytes(changed), 0, 4_096, True, (), 10)
+        found = codec.scan(bytes(changed), 0, 4_096, True, (), 10)
         assert found.stop is Stop.BROKEN and reason in found.reason
 
 
-def test_a_wrong_checksum_passes_when_it_is_not_asked_for() -> None:
+def test_a_wrong_checksum_passes_when_it_is_not_asked_for(codec: Codec) -> None:
     data = bytearray(records(b"body"))
     data[88] ^= 1
-    assert record.scan(bytes(data), 0, 4_096, True, (), 10).stop is Stop.BROKEN
-    assert len(record.scan(bytes(data), 0, 4_096, False, (), 10).entries) == 1
+    assert codec.scan(bytes(data), 0, 4_096, True, (), 10).stop is Stop.BROKEN
+    assert len(codec.scan(bytes(data), 0, 4_096, False, (), 10).entries) == 1
 
 
 @given(st.binary(max_size=400), st.integers(0, 200), st.integers(0, 255))
-def test_garbage_never_raises(garbage: bytes, at: int, value: int) -> None:
-    record.scan(garbage, 0, 4_096, True, (), 10)
+def test_garbage_never_raises(codec: Codec, garbage: bytes, at: int, value: int) -> None:
+    codec.scan(garbage, 0, 4_096, True, (), 10)
     data = bytearray(records(b"some body", b"another"))
     data[at % len(data)] = value
-    found = record.scan(bytes(data) + garbage, 0, 4_096, True, (), 10)
+    found = codec.scan(bytes(data) + garbage, 0, 4_096, True, (), 10)
     assert found.end_offset <= 4_096
 
 
-def test_keys_tag_and_delivery_time_follow_from_the_properties() -> None:
+def test_keys_tag_and_delivery_time_follow_from_the_properties(codec: Codec) -> None:
     text = b"KEYS\x01a  b\x02UNIQ_KEY\x01u\x02TAGS\x01red\x02x\x01y\x02"
-    assert record.describe("t", text, 5, ()) == (java_hash("red"), ("u", "a", "b", "T#red"))
-    assert record.describe("t", b"", 5, ()) == (0, ())
-    assert record.describe("t", b"TAGS\x01\x02KEYS\x02", 5, ()) == (0, ())
+    assert codec.describe("t", text, 5, ()) == (java_hash("red"), ("u", "a", "b", "T#red"))
+    assert codec.describe("t", b"", 5, ()) == (0, ())
+    assert codec.describe("t", b"TAGS\x01\x02KEYS\x02", 5, ()) == (0, ())
     delays = (1_000, 5_000)
     for level, wanted in ((b"1", 1_005), (b"2", 5_005), (b"9", 5_005), (b"0", 0), (b"x", 0)):
-        assert record.describe(record.DELAY_TOPIC, b"DELAY\x01" + level, 5, delays) == (wanted, ())
-    assert record.describe("t", b"DELAY\x011", 5, delays) == (0, ())
+        assert codec.describe(record.DELAY_TOPIC, b"DELAY\x01" + level, 5, delays) == (wanted, ())
+    assert codec.describe("t", b"DELAY\x011", 5, delays) == (0, ())
 
 
-def test_the_checksum_property() -> None:
+def test_the_checksum_property(codec: Codec) -> None:
     draft = Draft("t", 0, b"body", b"a\x01b\x02__CRC32#\x011234567890\x02c\x01d", 0, 0, 0, V4)
     data = record.encode_with_crc(draft, 1, 2, 3, HERE)
     properties = record.decode(data).properties
     assert properties.startswith(b"a\x01b\x02c\x01d\x02__CRC32#\x01") and properties.endswith(b"\x02")
     digits = properties[-11:-1].decode()
     assert int(digits[::-1]) == zlib.crc32(data[:-20]) & 0x7FFFFFFF
-    assert len(record.scan(data, 2, 4_096, True, (), 10).entries) == 1
+    assert len(codec.scan(data, 2, 4_096, True, (), 10).entries) == 1
 
 
 def test_a_blank() -> None:
     assert record.blank(8).hex() == "00000008cbd43194"
+
+
+@given(drafts, longs, st.integers(0, 1 << 50), longs, hosts, st.integers(0, 1 << 20), st.integers(0, 255))
+def test_twins_agree(
+    draft: Draft, queue_offset: int, log_offset: int, store_ms: int, store_host: Host, at: int, value: int
+) -> None:
+    twins: list[Codec] = [importlib.import_module(f"roquet.store.format._record_{name}") for name in TWINS]
+    made = {twin.encode(draft, queue_offset, log_offset, store_ms, store_host) for twin in twins}
+    assert len(made) == 1
+    data = bytearray(made.pop())
+    data[at % len(data)] = value
+    for check_crc in (True, False):
+        found = [
+            twin.scan(bytes(data) * 2, log_offset, log_offset + 4_096, check_crc, (1_000,), 10)
+            for twin in twins
+        ]
+        assert found[0] == found[-1]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"TAGS", b"KEYS", b"UNIQ_KEY", b"DELAY", b"\x01", b"\x02", b"a", b" ", b"2", b"\xff"]
+        )
+    )
+)
+def test_twins_agree_on_properties(parts: list[bytes]) -> None:
+    twins: list[Codec] = [importlib.import_module(f"roquet.store.format._record_{name}") for name in TWINS]
+    for topic in ("t", record.DELAY_TOPIC):
+        found = [twin.describe(topic, b"".join(parts), 9, (1_000, 2_000)) for twin in twins]
+        assert found[0] == found[-1]

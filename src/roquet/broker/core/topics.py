@@ -162,6 +162,10 @@ class Topics:
             )
         )
 
+    def touch(self) -> None:
+        """Raise the version although no topic changed: what is said of all of them did."""
+        self._changed([])
+
     def _changed(self, new: list[Topic]) -> None:
         self.version = self.version.next(self._now_ms())
         self._on_change(new)

@@ -3,7 +3,8 @@
 A feature implements only the hooks that it needs:
 
     routes()              requests that it answers
-    before_append(draft)  the draft as it shall be stored, or a Refuse
+    before_append(draft, properties)
+                          the draft as it shall be stored, or a Refusal; `properties` are the draft's, parsed
     on_entries(entries)   each record in log order, after it became visible
     on_tick(now)          once a second
 
@@ -13,7 +14,7 @@ never import each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roquet.broker.features import later, order
@@ -24,6 +25,7 @@ from roquet.wire.reply import Refusal
 from roquet.wire.row import Header
 
 Feature = later.Later | order.Order
+BeforeAppend = Callable[[Draft, Mapping[str, str]], Draft | Refusal]
 
 
 def all_features(clock: Clock, lock_live_s: float) -> tuple[Feature, ...]:
@@ -38,7 +40,7 @@ class Hooks(NamedTuple):
     """The hooks of all features, flat."""
 
     routes: dict[type[Header], Handler]
-    before_append: tuple[Callable[[Draft], Draft | Refusal], ...]
+    before_append: tuple[BeforeAppend, ...]
     on_entries: tuple[Callable[[Sequence[Entry]], None], ...]
     on_tick: tuple[Callable[[float], None], ...]
 

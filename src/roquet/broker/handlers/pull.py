@@ -50,6 +50,12 @@ _CODES: Final = {
 
 _EMPTY_QUEUE: Final = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 
+# Plain numbers: the operators of the enumerations are slow.
+_READ: Final = int(Perm.READ)
+_COMMIT: Final = int(PullFlag.COMMIT_OFFSET)
+_SUSPEND: Final = int(PullFlag.SUSPEND)
+_SUBSCRIPTION: Final = int(PullFlag.SUBSCRIPTION)
+
 AnyPull = Pull | LitePull
 Later = Coroutine[Any, Any, Outcome]
 
@@ -97,6 +103,8 @@ class GetCounter(Protocol):
 
     def get(self, topic: str, queue_id: int, group: str, count: int, size_bytes: int) -> None: ...
 
+    def miss(self) -> None: ...
+
 
 class PullHandlers:
     """Answers 11 and 361."""
@@ -136,7 +144,7 @@ class PullHandlers:
         group, topic = self._admit(request)
         codes = self._codes(request, group)
         name, queue_id = request.topic, request.queue_id
-        if request.sys_flag & PullFlag.COMMIT_OFFSET:
+        if request.sys_flag & _COMMIT:
             self._offsets.commit(request.consumer_group, name, queue_id, request.commit_offset)
         reset = self._offsets.take_reset(request.consumer_group, name, queue_id)
         if reset is not None:
@@ -160,7 +168,7 @@ class PullHandlers:
         )
         if got is None:
             return self._run_cold(request, topic, group, codes, max_bytes)
-        if may_park and _code(request, got) == Code.PULL_NOT_FOUND and request.sys_flag & PullFlag.SUSPEND:
+        if may_park and _code(request, got) == Code.PULL_NOT_FOUND and request.sys_flag & _SUSPEND:
             timeout_ms = self.rules.short_polling_ms
             if self.rules.long_polling:
                 timeout_ms = min(max(request.suspend_timeout_millis, 0), SUSPEND_MS_MAX)
@@ -220,11 +228,13 @@ class PullHandlers:
             self._stats.get(
                 request.topic, request.queue_id, request.consumer_group, len(got.records), got.size_bytes
             )
+        else:
+            self._stats.miss()
         return Reply(code, header, got.records or b"", got.status.value)
 
     def _admit(self, request: AnyPull) -> tuple[Group, Topic]:
         """Return group and topic when the group may read there; raises Refusal."""
-        if not self.rules.broker_perm & Perm.READ:
+        if not self.rules.broker_perm & _READ:
             broker = self._topics.identity.broker_name
             raise _forbidden(1, f"the broker[{broker}] pulling message is forbidden")
         group = self._groups.find(request.consumer_group)
@@ -252,7 +262,7 @@ class PullHandlers:
 
     def _codes(self, request: AnyPull, group: Group) -> frozenset[int] | None:
         """Return the tag hashes that the reader wants, None for all; raises Refusal."""
-        if request.sys_flag & PullFlag.SUBSCRIPTION:
+        if request.sys_flag & _SUBSCRIPTION:
             kind = request.expression_type or "TAG"
             live = self._sessions.consumers.get(request.consumer_group)
             if kind != "TAG":

@@ -9,7 +9,7 @@ waits here: the answer leaves when the store calls back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Protocol
@@ -46,8 +46,14 @@ _CODES: Final = {
     PutStatus.UNKNOWN_ERROR: Code.SYSTEM_ERROR,
 }
 
+# Plain numbers: the operators of the enumerations cost more than all the checks of a send together.
+_WRITE: Final = int(Perm.WRITE)
+_BORN_V6: Final = int(SysFlag.BORN_HOST_V6)
+_STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
+_HOST_BITS: Final = _BORN_V6 | _STORE_V6
+
 AnySend = Send | SendV2 | SendBatch
-BeforeAppend = Callable[[Draft], Draft | Refusal]
+BeforeAppend = Callable[[Draft, Mapping[str, str]], Draft | Refusal]
 
 
 class Log(Protocol):
@@ -60,6 +66,8 @@ class PutCounter(Protocol):
     """What sends need of the statistics."""
 
     def put(self, topic: str, queue_id: int, count: int, size_bytes: int) -> None: ...
+
+    def fail(self) -> None: ...
 
 
 class SendHandlers:
@@ -88,7 +96,7 @@ class SendHandlers:
         self._clock = clock
         self._rng = rng
         self._id_prefix = id_prefix(store_host)
-        self._store_v6 = SysFlag.STORE_HOST_V6.value if store_host.is_v6 else 0
+        self._store_v6 = _STORE_V6 if store_host.is_v6 else 0
         self._region = region
         self._trace_on = "true" if trace_on else "false"
         self._refused = Refused(region, self._trace_on)
@@ -130,6 +138,8 @@ class SendHandlers:
             tag_code(tags) if tags else 0,
             (unique_key, *keys.split()) if keys else (unique_key,),
         )
+        for hook in self._before_append:
+            draft = self._checked(hook(draft, properties))
         self._append((draft,), unique_key, call)
         return PARKED
 
@@ -154,22 +164,23 @@ class SendHandlers:
             unique_key = properties.get("UNIQ_KEY", "")
             words = (unique_key, *properties.get("KEYS", "").split())
             tags = properties.get("TAGS")
-            drafts.append(
-                Draft(
-                    topic.topic_name,
-                    queue_id,
-                    item.body,
-                    item.properties,
-                    item.flag,
-                    sys_flag,
-                    request.born_timestamp,
-                    born,
-                    request.reconsume_times or 0,
-                    0,
-                    tag_code(tags) if tags else 0,
-                    tuple(filter(None, words)),
-                )
+            draft = Draft(
+                topic.topic_name,
+                queue_id,
+                item.body,
+                item.properties,
+                item.flag,
+                sys_flag,
+                request.born_timestamp,
+                born,
+                request.reconsume_times or 0,
+                0,
+                tag_code(tags) if tags else 0,
+                tuple(filter(None, words)),
             )
+            for hook in self._before_append:
+                draft = self._checked(hook(draft, properties))
+            drafts.append(draft)
         self._append(drafts, parse_properties(request.properties).get("UNIQ_KEY", ""), call)
         return PARKED
 
@@ -179,7 +190,7 @@ class SendHandlers:
         topic = self._topics.table.get(name)
         if self.accept_after_ms and self._clock.now_ms() < self.accept_after_ms:
             raise self._refusal(Code.SYSTEM_ERROR, f"broker unable to service, until {self.accept_after_ms}")
-        if not self.broker_perm & Perm.WRITE and topic is not None and topic.order:
+        if not self.broker_perm & _WRITE and topic is not None and topic.order:
             broker = self._topics.identity.broker_name
             raise self._refusal(Code.NO_PERMISSION, f"the broker[{broker}] sending message is forbidden")
         if topic is None:
@@ -223,8 +234,6 @@ class SendHandlers:
                 f"[OVERLOAD] {self._waiting} sends of {self._waiting_bytes} bytes wait for the disk; "
                 f"try again later, or look at the disk and the flush mode",
             )
-        if self._before_append:
-            drafts = [self._through_features(draft) for draft in drafts]
         self._waiting += 1
         self._waiting_bytes += size_bytes
 
@@ -237,6 +246,7 @@ class SendHandlers:
 
     def _answer(self, call: Call, first: Draft, unique_key: str, result: Appended) -> None:
         if not result.log_offsets:
+            self._stats.fail()
             remark = result.reason or f"store putMessage failed: {result.status.value}"
             call.answer(Reply(_CODES[result.status], self._refused, b"", remark))
             return
@@ -253,18 +263,16 @@ class SendHandlers:
         )
         call.answer(Reply(_CODES[result.status], sent, b"", result.reason))
 
-    def _through_features(self, draft: Draft) -> Draft:
-        for hook in self._before_append:
-            outcome = hook(draft)
-            if isinstance(outcome, Refusal):
-                raise self._refusal(outcome.reply.code, outcome.reply.remark)
-            draft = outcome
-        return draft
+    def _checked(self, outcome: Draft | Refusal) -> Draft:
+        """Return the draft that a feature gave back; raises what it refused."""
+        if isinstance(outcome, Refusal):
+            raise self._refusal(outcome.reply.code, outcome.reply.remark)
+        return outcome
 
     def _sys_flag(self, asked: int, born: Host) -> int:
         """Return the flag as stored: what the producer said, with the address bits set by us."""
-        born_v6 = SysFlag.BORN_HOST_V6.value if born.is_v6 else 0
-        return asked & ~0x30 | born_v6 | self._store_v6
+        born_v6 = _BORN_V6 if len(born.ip) == 16 else 0
+        return asked & ~_HOST_BITS | born_v6 | self._store_v6
 
     def _refusal(self, code: int, remark: str) -> Refusal:
         return Refusal(code, remark, self._refused)

@@ -26,7 +26,10 @@ MessageExtEncoder and CommitLog, 5.5.0.
 
 from __future__ import annotations
 
-from roquet.store.format import _record_py
+import os
+from typing import TYPE_CHECKING, Final
+
+from roquet.store.format._record_py import decode, encode_with_crc, store_ms_of
 from roquet.store.format._record_values import (
     BLANK_SIZE_BYTES_MIN,
     CRC_PROPERTY_SIZE_BYTES,
@@ -46,6 +49,7 @@ from roquet.store.format._record_values import (
 
 __all__ = [
     "BLANK_SIZE_BYTES_MIN",
+    "COMPILED",
     "CRC_PROPERTY_SIZE_BYTES",
     "DELAY_TOPIC",
     "HEAD_SIZE_BYTES",
@@ -62,7 +66,6 @@ __all__ = [
     "Stop",
     "blank",
     "decode",
-    "deliver_ms_of",
     "describe",
     "encode",
     "encode_with_crc",
@@ -73,13 +76,19 @@ __all__ = [
 HEAD_SIZE_BYTES = 76
 """Bytes of a record that hold its store time, whatever the hosts."""
 
-encode = _record_py.encode
-encode_with_crc = _record_py.encode_with_crc
-decode = _record_py.decode
-scan = _record_py.scan
-describe = _record_py.describe
-deliver_ms_of = _record_py.deliver_ms_of
-store_ms_of = _record_py.store_ms_of
+if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
+    from roquet.store.format._record_py import describe, encode, scan
+
+    COMPILED: Final = False
+else:
+    try:
+        from roquet.store.format._record_c import describe, encode, scan
+
+        COMPILED = True
+    except ImportError:
+        from roquet.store.format._record_py import describe, encode, scan
+
+        COMPILED = False
 
 
 def blank(size_bytes: int) -> bytes:

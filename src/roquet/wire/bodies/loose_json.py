@@ -30,6 +30,9 @@ from roquet.wire.bodies._loose_reader import DEPTH_MAX, LooseJsonError, ObjectKe
 __all__ = ["LooseJsonError", "ObjectKey", "dumps", "dumps_pretty", "dumps_standard", "loads"]
 
 SIZE_BYTES_MAX = 64 * 1024 * 1024  # four times the largest frame
+LOOSE_BYTES_MAX = 512 * 1024
+"""A text of a peer that is not strict JSON: reading it is slow, and the event loop waits for it."""
+
 REFERENCE_STEPS_MAX = 100_000  # of all paths in one text: a path may lead through others
 
 _key_of: Callable[[tuple[object, object]], Any] = itemgetter(0)
@@ -40,13 +43,19 @@ _REFERENCE_STEP = re.compile(r"\.?\[(\d+)\]|\.?\[(['\"])(.*?)\2\]|\.((?:[^.\[\\]
 # Reading.
 
 
-def loads(data: bytes | str) -> object:
-    """Return the value; raises LooseJsonError with the position of what cannot be understood."""
+def loads(data: bytes | str, loose_bytes_max: int = LOOSE_BYTES_MAX) -> object:
+    """Return the value; raises LooseJsonError with the position of what cannot be understood.
+
+    Files of our own, read at start-up, may raise the bound on text that is not strict JSON.
+    """
     if len(data) > SIZE_BYTES_MAX:
         raise LooseJsonError(f"a text of {len(data)} bytes, more than {SIZE_BYTES_MAX}", SIZE_BYTES_MAX)
     try:
         value: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if len(data) > loose_bytes_max:
+            what = f"{len(data)} bytes that are not strict JSON, more than {loose_bytes_max}"
+            raise LooseJsonError(what, loose_bytes_max) from None
         value = read(_text(data))
     has_references = b"$ref" in data if isinstance(data, bytes) else "$ref" in data
     return _References(value).resolved() if has_references else value

@@ -1,0 +1,115 @@
+"""The load: Apache's benchmark producer and consumer, and our histogram of latencies, each in its own JVM.
+
+The rates and the mean latency come from Apache's programs, read while they run; percentiles come from
+`java/roquet/bench/Latencies.java`, since Apache's print none. All use 64 threads, bodies of 128 bytes, the
+topic BenchmarkTest (1024 queues, known to both brokers) and binary headers. The flags of the JVM are those
+of Apache's own scripts. Reference: benchmark/producer.sh, benchmark/runclass.sh, 5.5.0.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.peers import jars
+from tests.peers.child import Child, ChildError
+
+from bench.probe import TOPIC
+from bench.process_info import CpuWindow
+from bench.reports import REPORT_SPAN_S, Report, combine, consumed_reports, sent_reports
+
+CLIENT_JVM = ["-server", "-Xms1g", "-Xmx1g", "-Xmn256m"]
+SENDER_THREADS = 64
+BODY_BYTES = 128
+CONSUMER_GROUP = "bench_consumer"
+CONSUMER_THREADS = 20
+FIRST_REPORT_TIMEOUT_S = 60.0
+SOURCES = Path(__file__).parent / "java"
+
+
+class Load(NamedTuple):
+    """What a client reported over the measured time, and what the broker used meanwhile."""
+
+    report: Report
+    cpu_s_per_million: float
+
+
+class Latency(NamedTuple):
+    p99_ms: float
+    failures: int
+
+
+def send(namesrv: str, home: Path, broker_pid: int, windows: int, at_end: Callable[[], None]) -> Load:
+    """Send for the warm-up and some nine-second windows; `at_end` runs while it still sends."""
+    words = ["-n", namesrv, "-t", TOPIC, "-w", str(SENDER_THREADS), "-s", str(BODY_BYTES), "-ri", "1000"]
+    with _start("Producer", home, words) as client:
+        load = _measure(client, sent_reports, broker_pid, windows)
+        at_end()
+        client.kill()
+    return load
+
+
+def consume(namesrv: str, home: Path, broker_pid: int, windows: int) -> Load:
+    """Consume a backlog for the warm-up and some nine-second windows."""
+    words = ["-n", namesrv, "-t", TOPIC, "-g", CONSUMER_GROUP, "-w", str(CONSUMER_THREADS), "-ri", "1000"]
+    with _start("Consumer", home, words) as client:
+        load = _measure(client, consumed_reports, broker_pid, windows)
+        client.kill()
+    return load
+
+
+def latencies(namesrv: str, home: Path, warm_up_s: int, measured_s: int) -> Latency:
+    """Send with our own program and return the 99th percentile."""
+    home.mkdir(parents=True, exist_ok=True)
+    classpath = jars.program_classpath(SOURCES, "bench")
+    numbers = map(str, (SENDER_THREADS, BODY_BYTES, warm_up_s, measured_s))
+    argv = [*_jvm(home), "-cp", classpath, "roquet.bench.Latencies", namesrv, TOPIC, *numbers]
+    with Child("latencies", argv, home / "latencies.out") as client:
+        limit_s = FIRST_REPORT_TIMEOUT_S + warm_up_s + measured_s
+        client.wait_until(lambda: '"p99_ms"' in client.text(), "its report", limit_s)
+        client.kill()
+    line = next(line for line in client.text().splitlines() if '"p99_ms"' in line)
+    report = json.loads(line)
+    return Latency(float(report["p99_ms"]), int(report["failures"]))
+
+
+def _start(program: str, home: Path, words: list[str]) -> Child:
+    home.mkdir(parents=True, exist_ok=True)
+    main = f"org.apache.rocketmq.example.benchmark.{program}"
+    log = home / f"{program}.out"
+    log.unlink(missing_ok=True)
+    return Child(program, [*_jvm(home), "-cp", jars.apache_classpath(), main, *words], log)
+
+
+def _jvm(home: Path) -> list[str]:
+    places = [
+        f"-Duser.home={home}",
+        f"-Drocketmq.client.logRoot={home}",
+        f"-Drmq.logback.configurationFile={jars.LOGBACK}",
+        "-Djava.net.preferIPv4Stack=true",
+    ]
+    return [jars.java(), *CLIENT_JVM, *places, *jars.OPENS]
+
+
+def _measure(client: Child, parse: Callable[[str], list[Report]], broker_pid: int, windows: int) -> Load:
+    """Cut the warm-up, which is what the first line covers, and read windows that do not overlap."""
+    _wait_for_reports(client, parse, 1)
+    window = CpuWindow(broker_pid)
+    read = []
+    for number in range(1, windows + 1):
+        reports = _wait_for_reports(client, parse, 1 + number * REPORT_SPAN_S)
+        read.append(reports[number * REPORT_SPAN_S])
+    used_cpu_s, _ = window.used()
+    report = combine(read)
+    messages = report.messages_per_s * REPORT_SPAN_S * windows
+    if not messages:
+        raise ChildError(f"{client.name} moved no message\n{client.tail()}")
+    return Load(report, used_cpu_s / messages * 1_000_000)
+
+
+def _wait_for_reports(client: Child, parse: Callable[[str], list[Report]], count: int) -> list[Report]:
+    def is_there() -> bool:
+        return len(parse(client.text())) >= count
+
+    client.wait_until(is_there, f"report {count}", FIRST_REPORT_TIMEOUT_S)
+    return parse(client.text())

@@ -1,0 +1,82 @@
+"""What the kernel says about one process: CPU time, memory, and the machine around it.
+
+Reads /proc, so Linux only. CPU is user and system time of all threads, those that have ended included;
+anonymous memory is what belongs to the process alone and cannot be dropped, unlike mapped files, which
+`Rss` counts as well. Reference: proc(5).
+"""
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+KIB = 1024
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Memory(NamedTuple):
+    resident_mib: float
+    anonymous_mib: float
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds, user and system, that a process has used since its start."""
+    return parse_cpu_s(Path(f"/proc/{pid}/stat").read_text())
+
+
+def memory(pid: int) -> Memory:
+    """Return the memory of a process now."""
+    return parse_memory(Path(f"/proc/{pid}/smaps_rollup").read_text())
+
+
+def parse_cpu_s(stat: str) -> float:
+    """Return the CPU seconds of a `stat` line, in which the program's name may hold blanks and brackets."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def parse_memory(smaps_rollup: str) -> Memory:
+    """Return the sums of a `smaps_rollup` text."""
+    kib = {
+        words[0].rstrip(":"): int(words[1])
+        for words in map(str.split, smaps_rollup.splitlines())
+        if len(words) == 3 and words[2] == "kB"
+    }
+    return Memory(kib["Rss"] / KIB, kib["Anonymous"] / KIB)
+
+
+class CpuWindow:
+    """CPU that a process uses from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._cpu_s = cpu_s(pid)
+        self._began_at = time.monotonic()
+
+    def used(self) -> tuple[float, float]:
+        """Return the CPU seconds and the seconds of the clock since the window was opened."""
+        return cpu_s(self._pid) - self._cpu_s, time.monotonic() - self._began_at
+
+
+def machine(java: str) -> dict[str, str | int]:
+    """Return what a reader of the numbers should know about this machine."""
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory_bytes / KIB**3),
+        "processor": _processor(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": printed.splitlines()[0] if printed else "unknown",
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()

@@ -1,0 +1,80 @@
+"""A run as a file: numbers, commit, date and machine, in bench/results/<name>.json.
+
+Every number of every round is kept, so that a table can be drawn again and another statistic be asked for.
+The file is written anew after each round: a run that is broken off keeps what it has.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.peers import jars
+
+from bench import process_info, servers
+from bench.clients import CLIENT_JVM
+from bench.figures import Measure
+from bench.servers import Target
+
+FOLDER = Path(__file__).parent / "results"
+
+
+class Result:
+    """Numbers of a run, round by round, and where they come from."""
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        self.about = dict(about)
+        self.values: dict[Target, dict[Measure, list[float]]] = {}
+
+    def add(self, target: Target, numbers: Mapping[Measure, float]) -> None:
+        """Add the numbers of one round of one target."""
+        measures = self.values.setdefault(target, {})
+        for measure, number in numbers.items():
+            measures.setdefault(measure, []).append(number)
+
+    def save(self, name: str) -> Path:
+        """Write the file and return its path."""
+        FOLDER.mkdir(exist_ok=True)
+        path = FOLDER / f"{name}.json"
+        values = {
+            target.value: {measure.value: numbers for measure, numbers in measures.items()}
+            for target, measures in self.values.items()
+        }
+        path.write_text(json.dumps({**self.about, "values": values}, indent=2, ensure_ascii=False) + "\n")
+        return path
+
+
+def begun(mode: str) -> Result:
+    """Return an empty result that knows about this commit, this hour and this machine."""
+    return Result(
+        {
+            "commit": _commit(),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "mode": mode,
+            "apache": jars.APACHE_VERSION,
+            "machine": process_info.machine(jars.java()),
+            "broker_conf": servers.BROKER_CONF,
+            "broker_jvm": " ".join(servers.BROKER_JVM),
+            "client_jvm": " ".join(CLIENT_JVM),
+        }
+    )
+
+
+def load(path: Path) -> Result:
+    """Read a file that `save` wrote; raises KeyError or ValueError when it is something else."""
+    stored = json.loads(path.read_text())
+    values = stored.pop("values")
+    result = Result(stored)
+    result.values = {
+        Target(target): {Measure(measure): list(map(float, numbers)) for measure, numbers in measures.items()}
+        for target, measures in values.items()
+    }
+    return result
+
+
+def _commit() -> str:
+    argv = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=jars.ROOT, timeout=30)
+    return done.stdout.strip() or "unknown"
