@@ -231,6 +231,20 @@ def test_records_by_place_and_by_key(bench: StoreBench) -> None:
     bench.run(main())
 
 
+def test_a_record_inside_of_a_body_is_not_given_out(bench: StoreBench) -> None:
+    async def main() -> None:
+        store = bench.store()
+        here = Host(bytes(4), 1)
+        inner_at = 88  # where the body of the first record begins
+        forged = record.encode(bench.draft(b"forged", "bank", 0), 0, inner_at, 1, here)
+        await bench.append(store, bench.draft(forged))
+        await bench.append(store, bench.draft(b"real", "bank", 0))
+        assert bench.disk.read_file("/store/commitlog/00000000000000000000")[inner_at:].startswith(forged)
+        assert await store.record_at(inner_at) is None
+
+    bench.run(main())
+
+
 def test_a_deleted_topic_begins_again_at_zero_also_after_a_crash(bench: StoreBench) -> None:
     async def main() -> None:
         store = bench.store()

@@ -22,10 +22,12 @@ from roquet.broker import features
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.parking import Parking
+from roquet.broker.core.pipeline import Pipeline
 from roquet.broker.core.runtime_info import RuntimeInfo
 from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.stats import Stats
 from roquet.broker.core.topics import Identity, TopicRules, Topics
+from roquet.broker.feature_tables import FeatureTables
 from roquet.broker.handlers.clients import ClientHandlers
 from roquet.broker.handlers.connections import ConnectionHandlers
 from roquet.broker.handlers.groups import GroupHandlers
@@ -95,16 +97,33 @@ class Broker:
         self.store = Store(ports.disk, ports.clock, store_settings, store_host, self._call_soon, process_id)
         self.store.listeners.append(self.parking.arrived)
         self._tasks = Tasks(settings.requests_in_flight_max)
-        self._hooks = features.collect(features.all_features(ports.clock, settings.lock_live_ms / 1000))
+        unique_ids = UniqueIds(store_host.ip, process_id, ports.rng.randrange(2**32))
+        pipeline = Pipeline(self.store)
+        parts = features.Parts(
+            ports,
+            self.store,
+            pipeline,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.sessions,
+            self.stats,
+            store_host,
+            unique_ids,
+            lambda: self.settings,
+            lambda: self.store_settings,
+        )
+        self._hooks = features.collect(features.all_features(parts))
+        pipeline.hooks = self._hooks.before_append
         self.store.listeners.extend(self._hooks.on_entries)
+        self._tables = FeatureTables(ports.disk, config_dir, self._hooks.tables)
         self._send = SendHandlers(
             self.topics,
             self.groups,
-            self.store,
+            pipeline,
             self.stats,
-            self._hooks.before_append,
             store_host,
-            UniqueIds(store_host.ip, process_id, ports.rng.randrange(2**32)),
+            unique_ids,
             ports.clock,
             ports.rng,
             settings.region_id,
@@ -151,6 +170,7 @@ class Broker:
         )
         self._is_registering = False
         self._ticker: asyncio.Task[None] | None = None
+        self._working: list[asyncio.Task[None]] = []
 
     def _routes(self) -> dict[type[Header], Handler]:
         """Return what every handler answers; two that claim one request are a mistake of ours."""
@@ -169,7 +189,7 @@ class Broker:
             ConnectionHandlers(sessions, topics, groups, store, clock),
             ProgressHandlers(topics, groups, offsets, sessions, stats, store, clock, _local_time, address),
             MovingHandlers(topics, groups, offsets, sessions, store),
-            StatsHandlers(stats, self._runtime, store, self._disk, clock),
+            StatsHandlers(stats, self._runtime, store, self._disk, clock, self._hooks.runtime_texts),
             UpkeepHandlers(topics, store),
         ]
         routes: dict[type[Header], Handler] = dict(self._hooks.routes)
@@ -189,6 +209,7 @@ class Broker:
             stored = file.load()
             if stored is not None:
                 load(stored)
+        self._tables.load()
         self._disk.make_dirs(f"{self.store_settings.root_dir}/config")
         self._apply(self.settings)
         self.store.open()
@@ -202,6 +223,7 @@ class Broker:
             self._server.stop_accepting()
             await self.store.close()
             raise
+        self.become_master()
         self._is_registering = True
         await self._registration.start()
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
@@ -220,6 +242,7 @@ class Broker:
         if self._ticker is not None:
             self._ticker.cancel()
             await asyncio.gather(self._ticker, return_exceptions=True)
+        await self.resign()
         self.parking.wake_all()
         await self.store.close()
         await self._tasks.close()
@@ -227,6 +250,23 @@ class Broker:
         await self._server.close()
         await self._fast_server.close()
         self._dialer.close()
+
+    # the role
+
+    def become_master(self) -> None:
+        """Begin the background work that only a master does: deliver what is due, ask about transactions."""
+        if not self._working:
+            loop = asyncio.get_running_loop()
+            self._working = [loop.create_task(run()) for run in self._hooks.run]
+            for task in self._working:
+                task.add_done_callback(_say_if_failed)
+
+    async def resign(self) -> None:
+        """Stop the work of a master, at a point where each piece of it is done or not begun."""
+        working, self._working = self._working, []
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
 
     # what changes tells
 
@@ -286,6 +326,7 @@ class Broker:
             if now >= next_scan:
                 next_scan = now + self.settings.client_scan_interval_ms / 1000
                 self._clients.drop_silent(self.settings.channel_expired_ms / 1000)
+            self._tables.save_due(now)
             if now >= next_save:
                 next_save = now + self.settings.offsets_flush_interval_ms / 1000
                 self._save_offsets()
@@ -303,11 +344,17 @@ class Broker:
 
     def _save_all(self) -> None:
         self._save_offsets()
+        self._tables.save_all()
         self._topics_file.save(self.topics.dump())
         self._groups_file.save(self.groups.dump())
 
     def _call_soon(self, callback: Callable[[], None]) -> object:
         return asyncio.get_running_loop().call_soon(callback)
+
+
+def _say_if_failed(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("background work ended; restart the broker to begin it again", exc_info=error)
 
 
 def _local_time(ms: int) -> datetime:

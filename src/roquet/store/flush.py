@@ -74,8 +74,7 @@ class Flush:
             self._unsynced.append(waiting)
             if is_no_wait(waiting.properties):
                 self._settle(waiting, waiting.appended)
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._sync_all())
+        self._start_sync()
         if self._timer is None:
             self._timer = self._clock.call_at(deadline, self._expire)
         self._answer()
@@ -102,7 +101,13 @@ class Flush:
             if self._answers:
                 self._call_soon(self._answer)
 
+    def _start_sync(self) -> None:
+        # A task of its own, which `close` waits for: a sync that is cut off would hide its failure.
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._sync_all())
+
     async def _sync_all(self) -> None:
+        await self.sync()
         while self._unsynced and not self.failure:
             await self.sync()
 
@@ -159,8 +164,8 @@ class Flush:
             self._settle(waiting, late)
         self._answer()
 
-    async def tick(self) -> None:
-        """Sync in the background when enough is dirty or the last sync is long ago."""
+    def tick(self) -> None:
+        """Begin a sync when enough is dirty or the last one is long ago."""
         dirty = self._log.written_offset - self.flushed_offset
         if not dirty or self.failure:
             return
@@ -169,7 +174,7 @@ class Flush:
             dirty >= self.settings.flush_least_pages * PAGE_BYTES
             or idle_ms >= self.settings.flush_thorough_interval_ms
         ):
-            await self.sync()
+            self._start_sync()
 
     async def close(self) -> None:
         """Sync what is left and answer everything; `failure` says when that was not possible."""

@@ -19,6 +19,9 @@ from roquet.store.queues import Queue, Queues
 from roquet.store.reading import Ask, LogRange, Selected, cut, select, spans
 from roquet.store.settings import StoreSettings
 
+RECORD_BYTES_MAX = 128 * 1024 * 1024
+"""A length field above this is not a record's: it would only cost memory to look."""
+
 QUERY_COUNT_MAX = 64
 """Messages that one query by key returns at most."""
 
@@ -167,21 +170,27 @@ class Lookup:
         return low if boundary is Boundary.LOWER else max(low - 1, queue.min_offset)
 
     async def record_at(self, log_offset: int) -> bytes | None:
-        """Return the record that lies at a place of the log; None when none begins there."""
+        """Return the record that lies at a place of the log; None when no visible one begins there.
+
+        The place may come from outside, and a body may hold what looks like a record: only what the
+        record's own queue leads to is given out.
+        """
         segments = self._log.segments
         if not self._holds(log_offset):
             return None
-        head = await segments.read(log_offset, record.BLANK_SIZE_BYTES_MIN)
+        head = await segments.read(log_offset, record.HEAD_SIZE_BYTES)
         size = int.from_bytes(head[:4], "big")
         file_end = segments.start_of(log_offset) + segments.file_size_bytes
-        if len(head) < record.BLANK_SIZE_BYTES_MIN or log_offset + size > min(
-            self._log.written_offset, file_end
-        ):
+        if size > RECORD_BYTES_MAX or log_offset + size > min(self._log.written_offset, file_end):
             return None
         data = await segments.read(log_offset, size)
         # The checksum is not asked for: a damaged body is given back as it is stored.
-        found = record.scan(data, log_offset, file_end, False, (), 1)
-        return data if found.entries else None
+        found = record.scan(data, log_offset, file_end, False, (), 1).entries
+        if not found:
+            return None
+        entry = found[0]
+        listed = await self.queue_entries(entry.topic, entry.queue_id, entry.queue_offset, 1)
+        return data if listed and listed[0].log_offset == log_offset else None
 
     async def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """Return the messages filed under a key and stored within a time, those found last first kept."""

@@ -17,6 +17,9 @@ log = logging.getLogger("roquet.store")
 STEP_BYTES = 64 * 1024 * 1024
 """How much is reserved at once: a second or less of writing at full speed."""
 
+RETRIES_A_STEP = 8
+"""How often a refused reservation is tried again while the writer goes on for the length of a step."""
+
 
 class SpaceAhead:
     """Keeps between one and two steps of reserved bytes in front of the writer."""
@@ -27,10 +30,13 @@ class SpaceAhead:
         self._reserved = 0
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
+        self._retry_from = 0
 
     def follow(self, written_offset: int) -> None:
         """Start reserving when the writer has come near to the end of what is reserved."""
-        if self._reserved - written_offset < self._step and (self._task is None or self._task.done()):
+        if written_offset < self._retry_from or (self._task is not None and not self._task.done()):
+            return
+        if self._reserved - written_offset < self._step:
             self._task = asyncio.get_running_loop().create_task(self._reserve(written_offset))
 
     async def _reserve(self, written_offset: int) -> None:
@@ -45,6 +51,7 @@ class SpaceAhead:
                 path = self._segments.path_of(start)
                 log.warning("cannot reserve space for the log in %s: %s; free space there", path, error)
             self._is_failing = True
+            self._retry_from = written_offset + self._step // RETRIES_A_STEP
             return
         self._is_failing = False
         self._reserved = stop

@@ -57,6 +57,8 @@ class Upkeep:
         self._is_checkpoint_failing = False
         self._settled_at = clock.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
+        self._pausing: list[asyncio.Task[None]] = []
+        self._is_stopping = False
 
     def start(self) -> None:
         """Begin the periodic work on the running loop."""
@@ -67,11 +69,12 @@ class Upkeep:
             self._tasks.append(task)
 
     async def stop(self) -> None:
-        """End the periodic work; what is under way is cut off where it waits."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
+        """End the periodic work; a round that is under way is finished, so that no failure is missed."""
+        self._is_stopping = True
+        for task in self._pausing:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
@@ -79,12 +82,20 @@ class Upkeep:
             log.critical("%s", self.failure, exc_info=task.exception())
 
     async def _pause(self, interval_ms: int) -> None:
-        await self._clock.sleep_until(self._clock.monotonic() + interval_ms / 1000)
+        task = asyncio.current_task()
+        assert task is not None
+        if self._is_stopping:
+            task.cancel()
+        self._pausing.append(task)
+        try:
+            await self._clock.sleep_until(self._clock.monotonic() + interval_ms / 1000)
+        finally:
+            self._pausing.remove(task)
 
     async def _flush_log(self) -> None:
         while True:
             await self._pause(self.settings.flush_interval_ms)
-            await self._flush.tick()
+            self._flush.tick()
 
     async def _write_queues(self) -> None:
         while True:

@@ -26,14 +26,14 @@ _KINDS: Final = {
 class Later:
     """Sees every draft first."""
 
-    def before_append(self, draft: Draft, properties: Mapping[str, str]) -> Draft | Refusal:
-        """Return the draft, or the refusal when it asks for something that is not there yet."""
+    def before_append(self, draft: Draft, properties: Mapping[str, str]) -> Draft:
+        """Return the draft; raises Refusal when it asks for something that is not there yet."""
         if _KINDS.keys().isdisjoint(properties):
             return draft
         for name in _KINDS.keys() & properties.keys():
             if not _is_off(name, properties[name]):
                 remark = f"{_KINDS[name]} ({name}) are not supported yet; the message is not stored"
-                return Refusal(Code.MESSAGE_ILLEGAL, remark)
+                raise Refusal(Code.MESSAGE_ILLEGAL, remark)
         return draft
 
 

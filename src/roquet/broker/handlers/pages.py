@@ -40,5 +40,5 @@ def _same(known: str | None, version: DataVersion) -> bool:
         return False
     try:
         return msgspec.json.decode(known, type=DataVersion, strict=False) == version
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return False

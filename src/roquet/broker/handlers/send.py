@@ -9,12 +9,13 @@ waits here: the answer leaves when the store calls back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Protocol
 
 from roquet.broker.core.groups import Groups
+from roquet.broker.core.pipeline import NO_FIELDS, Pipeline, Prepared
 from roquet.broker.core.topics import Topics
 from roquet.model import names
 from roquet.model.ids import UniqueIds, id_prefix
@@ -53,13 +54,6 @@ _STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
 _HOST_BITS: Final = _BORN_V6 | _STORE_V6
 
 AnySend = Send | SendV2 | SendBatch
-BeforeAppend = Callable[[Draft, Mapping[str, str]], Draft | Refusal]
-
-
-class Log(Protocol):
-    """What sends need of the store."""
-
-    def append(self, drafts: Sequence[Draft], done: Callable[[Appended], None]) -> None: ...
 
 
 class PutCounter(Protocol):
@@ -77,9 +71,8 @@ class SendHandlers:
         self,
         topics: Topics,
         groups: Groups,
-        store: Log,
+        pipeline: Pipeline,
         stats: PutCounter,
-        before_append: Sequence[BeforeAppend],
         store_host: Host,
         unique_ids: UniqueIds,
         clock: Clock,
@@ -89,9 +82,8 @@ class SendHandlers:
     ) -> None:
         self._topics = topics
         self._groups = groups
-        self._store = store
+        self._pipeline = pipeline
         self._stats = stats
-        self._before_append = tuple(before_append)
         self._unique_ids = unique_ids
         self._clock = clock
         self._rng = rng
@@ -138,9 +130,8 @@ class SendHandlers:
             tag_code(tags) if tags else 0,
             (unique_key, *keys.split()) if keys else (unique_key,),
         )
-        for hook in self._before_append:
-            draft = self._checked(hook(draft, properties))
-        self._append((draft,), unique_key, call)
+        prepared = self._prepare(draft, properties)
+        self._append((prepared.draft,), queue_id, unique_key, prepared.reply, call)
         return PARKED
 
     def send_batch(self, request: AnySend, call: Call) -> Outcome:
@@ -178,10 +169,9 @@ class SendHandlers:
                 tag_code(tags) if tags else 0,
                 tuple(filter(None, words)),
             )
-            for hook in self._before_append:
-                draft = self._checked(hook(draft, properties))
-            drafts.append(draft)
-        self._append(drafts, parse_properties(request.properties).get("UNIQ_KEY", ""), call)
+            drafts.append(self._prepare(draft, properties).draft)
+        unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
+        self._append(drafts, queue_id, unique_key, NO_FIELDS, call)
         return PARKED
 
     def _admit(self, request: AnySend, call: Call) -> tuple[Topic, int]:
@@ -226,7 +216,14 @@ class SendHandlers:
             return topic, self._rng.randrange(max(topic.write_queue_nums, 1))
         return topic, request.queue_id
 
-    def _append(self, drafts: Sequence[Draft], unique_key: str, call: Call) -> None:
+    def _append(
+        self,
+        drafts: Sequence[Draft],
+        queue_id: int,
+        unique_key: str,
+        reply: Mapping[str, str],
+        call: Call,
+    ) -> None:
         size_bytes = len(call.frame.body)
         if self._waiting >= WAITING_MAX or self._waiting_bytes + size_bytes > WAITING_BYTES_MAX:
             raise self._refusal(
@@ -240,34 +237,44 @@ class SendHandlers:
         def done(result: Appended) -> None:
             self._waiting -= 1
             self._waiting_bytes -= size_bytes
-            self._answer(call, drafts[0], unique_key, result)
+            self._answer(call, drafts[0].topic, queue_id, unique_key, reply, result)
 
-        self._store.append(drafts, done)
+        self._pipeline.append(drafts, done)
 
-    def _answer(self, call: Call, first: Draft, unique_key: str, result: Appended) -> None:
+    def _answer(
+        self,
+        call: Call,
+        topic: str,
+        queue_id: int,
+        unique_key: str,
+        reply: Mapping[str, str],
+        result: Appended,
+    ) -> None:
         if not result.log_offsets:
             self._stats.fail()
             remark = result.reason or f"store putMessage failed: {result.status.value}"
             call.answer(Reply(_CODES[result.status], self._refused, b"", remark))
             return
-        self._stats.put(first.topic, first.queue_id, len(result.log_offsets), result.size_bytes)
+        self._stats.put(topic, queue_id, len(result.log_offsets), result.size_bytes)
         prefix = self._id_prefix
         msg_id = ",".join([f"{prefix}{offset:016X}" for offset in result.log_offsets])
         sent = Sent(
             msg_id,
-            first.queue_id,
+            queue_id,
             result.queue_offset,
             unique_key or None,
+            reply.get("recallHandle") if reply else None,
             self._region,
             self._trace_on,
         )
         call.answer(Reply(_CODES[result.status], sent, b"", result.reason))
 
-    def _checked(self, outcome: Draft | Refusal) -> Draft:
-        """Return the draft that a feature gave back; raises what it refused."""
-        if isinstance(outcome, Refusal):
-            raise self._refusal(outcome.reply.code, outcome.reply.remark)
-        return outcome
+    def _prepare(self, draft: Draft, properties: Mapping[str, str]) -> Prepared:
+        """Lead a draft through the features; raises what one of them refuses, as a send answers it."""
+        try:
+            return self._pipeline.prepare(draft, properties)
+        except Refusal as refusal:
+            raise self._refusal(refusal.reply.code, refusal.reply.remark) from None
 
     def _sys_flag(self, asked: int, born: Host) -> int:
         """Return the flag as stored: what the producer said, with the address bits set by us."""

@@ -212,7 +212,7 @@ def decode(body: bytes, shape: type[Shape]) -> Shape:
     """Read what a tool sent, in Java's dialect too; raises ValueError that says what is wrong."""
     try:
         return msgspec.json.decode(body, type=shape, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         return msgspec.convert(loose_json.loads(body), shape, strict=False)

@@ -38,5 +38,5 @@ def read_heartbeat(data: bytes) -> HeartbeatBody:
     """Return the heartbeat; raises ValueError when it is none."""
     try:
         return _strict.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.convert(loose_json.loads(data), HeartbeatBody, strict=False)

@@ -130,7 +130,7 @@ def _read(body: bytes, shape: type[Shape]) -> Shape:
     try:
         read: Shape = _decoders[shape].decode(body)
         return read
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if len(body) > LOOSE_BYTES_MAX:
             raise BodyError(f"{len(body)} bytes that are not strict JSON: {error}") from None
     try:

@@ -13,6 +13,7 @@ class Sent(Header):
     queue_id: Int32
     queue_offset: int
     transaction_id: str | None = None
+    recall_handle: str | None = None
     region: str | None = named("MSG_REGION", default=None)
     trace_on: str | None = named("TRACE_ON", default=None)
 
