@@ -15,14 +15,13 @@ import time
 from functools import cache
 from pathlib import Path
 
-from tests.peers.child import ChildError
-from tests.peers.jars import ROOT, MissingTool
-
 from bench import oldstore, results, rounds, servers, table
 from bench.figures import failures
 from bench.results import FOLDER, Result
 from bench.rounds import Part, Plan
 from bench.servers import Target
+from tests.peers.child import ChildError
+from tests.peers.jars import ROOT, MissingTool
 
 IN_TURN = (Target.APACHE, Target.ROQUET, Target.PURE)
 

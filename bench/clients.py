@@ -11,12 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.peers import jars
-from tests.peers.child import Child, ChildError
-
 from bench.probe import TOPIC
 from bench.process_info import CpuWindow
 from bench.reports import REPORT_SPAN_S, Report, combine, consumed_reports, sent_reports
+from tests.peers import jars
+from tests.peers.child import Child, ChildError
 
 CLIENT_JVM = ["-server", "-Xms1g", "-Xmx1g", "-Xmn256m"]
 SENDER_THREADS = 64

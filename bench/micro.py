@@ -22,9 +22,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tests.peers.jars import ROOT
-from tests.peers.ports import free_broker_port
-
 from roquet.broker.app import Broker
 from roquet.cli.kernels import kernels
 from roquet.model.message import Draft, Host
@@ -36,6 +33,8 @@ from roquet.store.format import record
 from roquet.store.settings import DELAY_LEVELS_MS, GIB, StoreSettings
 from roquet.wire.codes import FLAG_REPLY
 from roquet.wire.frame import BINARY, JSON, Frame, join, split
+from tests.peers.jars import ROOT
+from tests.peers.ports import free_broker_port
 
 MESSAGES = 4_096
 REPEATS = 7

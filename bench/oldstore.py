@@ -18,13 +18,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.peers.jars import ROOT
-
 from bench import probe, servers
 from bench.clients import BODY_BYTES, CONSUMER_GROUP
 from bench.servers import LOG_FILE_SIZE_BYTES, Target
 from roquet.model.message import Draft, Host
 from roquet.store.format.record import BLANK_SIZE_BYTES_MIN, blank, encode
+from tests.peers.jars import ROOT
 
 CACHE = ROOT / ".cache" / "bench"
 QUEUES = 1024

@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.peers import jars
-
 from bench import process_info, servers
 from bench.clients import CLIENT_JVM
 from bench.figures import Measure
 from bench.servers import Target
+from tests.peers import jars
 
 FOLDER = Path(__file__).parent / "results"
 

@@ -15,15 +15,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.peers.asking import is_registered
-from tests.peers.child import ChildError
-
 from bench import clients, probe, process_info, servers
 from bench.figures import Measure
 from bench.oldstore import OldStore, copy_log, copy_whole
 from bench.process_info import CpuWindow
 from bench.reports import REPORT_SPAN_S
 from bench.servers import Broker, Names, Target
+from tests.peers.asking import is_registered
+from tests.peers.child import ChildError
 
 START_TIMEOUT_S = 120.0
 RECOVERY_TIMEOUT_S = 600.0
@@ -60,7 +59,7 @@ class Plan(NamedTuple):
 
 
 FULL = Plan(frozenset(Part), 2, 1, 8, 15, 10.0, 10.0)
-QUICK = Plan(frozenset({Part.IDLE, Part.SEND, Part.LATENCY, Part.RECOVERY}), 1, 1, 4, 5, 4.0, 4.0)
+QUICK = Plan(frozenset({Part.IDLE, Part.SEND, Part.LATENCY, Part.RECOVERY}), 1, 1, 4, 5, 10.0, 4.0)
 ON_NEW_STORE = frozenset({Part.RESTART, Part.IDLE, Part.SEND, Part.LATENCY})
 ON_OLD_STORE = frozenset({Part.RECOVERY, Part.CONSUME})
 

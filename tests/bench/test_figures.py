@@ -1,6 +1,7 @@
 """Medians, ratios by round, and goals."""
 
 import pytest
+
 from bench.figures import (
     GOALS,
     LABELS,

@@ -1,8 +1,8 @@
 """The micro benchmark's stand-ins: the messages it makes and the transport that counts answers."""
 
 import pytest
-from bench.micro import Sink, answer_frame, send_frame
 
+from bench.micro import Sink, answer_frame, send_frame
 from roquet.wire.frame import BINARY, JSON, join, split
 from roquet.wire.requests.send import SendV2, Sent
 

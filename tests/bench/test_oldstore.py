@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from bench.oldstore import QUEUES, OldStore, write_log
-
 from roquet.store.format.record import Stop, scan
 from roquet.store.settings import DELAY_LEVELS_MS
 

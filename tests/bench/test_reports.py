@@ -1,6 +1,7 @@
 """Lines of Apache's benchmark programs, as 5.5.0 prints them."""
 
 import pytest
+
 from bench.reports import Report, combine, consumed_reports, sent_reports
 
 SENT = (

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+
+from bench import results, table
 from bench.figures import Measure
 from bench.results import Result
 from bench.servers import Target
-
-from bench import results, table
 
 MACHINE = {
     "cores": 2,

@@ -7,10 +7,10 @@ the same counter-proof in tests/process/test_sync_trace.
 from __future__ import annotations
 
 import pytest
-from tests.broker import test_broker
 
 from roquet.sim.disk import SimFile
 from roquet.store.settings import FlushMode
+from tests.broker import test_broker
 
 
 def leave_out_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests.names.node import PORT, SETTINGS, Asker, serve
 
 from roquet.broker.registration import Identity, Registration, Terms, TopicTable
 from roquet.model.topic import DataVersion, Topic
@@ -22,6 +21,7 @@ from roquet.transport.tasks import Tasks
 from roquet.wire.bodies import registration
 from roquet.wire.reply import OK, Reply
 from roquet.wire.requests import names as rows
+from tests.names.node import PORT, SETTINGS, Asker, serve
 
 IDENTITY = Identity("DefaultCluster", "broker-a", 0, "127.0.0.9:10911", "127.0.0.9:10912")
 

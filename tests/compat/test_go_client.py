@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
 from tests.compat.target import CACHE, ROOT, built, required, run, target
 
 pytestmark = [pytest.mark.go, pytest.mark.process]

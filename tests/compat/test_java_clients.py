@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from tests.peers.cluster import Cluster, running_cluster
 from tests.peers.jars import CLIENT_VERSIONS
 from tests.peers.java import BINARY_HEADERS, VIP_CHANNEL, JavaClient

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
+
 from tests.peers.cluster import Cluster, running_cluster
 from tests.peers.java import JavaClient, fresh_name
 from tests.peers.mqadmin import Mqadmin

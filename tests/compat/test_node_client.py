@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
+
 from tests.compat.target import CACHE, ROOT, built, required, run, target
 
 pytestmark = [pytest.mark.node, pytest.mark.process]

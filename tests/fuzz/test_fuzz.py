@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.fuzz import frame, record
-from tests.fuzz.mutate import Mend, cases
 
 from roquet.store.format.record import Stop, scan
+from tests.fuzz import frame, record
+from tests.fuzz.mutate import Mend, cases
 
 SEED = 20_260
 COUNT = 60_000

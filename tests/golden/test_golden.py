@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.golden.capture.raw import header_of
 from tests.golden.capture.records import record
 

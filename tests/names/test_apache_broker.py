@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.peers import apache
-from tests.peers.ports import free_port
 
 from roquet.broker.registration import Identity, Registration, Terms, TopicTable
 from roquet.model.route import Route
@@ -23,6 +21,8 @@ from roquet.transport.dialer import Dialer
 from roquet.wire.bodies import route
 from roquet.wire.requests.names import GetClusters, GetRoute
 from roquet.wire.requests.topics import UpdateTopic
+from tests.peers import apache
+from tests.peers.ports import free_port
 
 pytestmark = pytest.mark.java
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests.names.node import SETTINGS, Asker, serve
 
 from roquet.ports import Ports
 from roquet.runtime.settings import NamesSettings
@@ -16,6 +15,7 @@ from roquet.sim.world import World
 from roquet.transport.link import Call
 from roquet.transport.server import Server
 from roquet.wire.requests import names as rows
+from tests.names.node import SETTINGS, Asker, serve
 
 Story = Callable[[World, Asker, Asker], Coroutine[Any, Any, None]]
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.names.node import Asker, serve
-
 from roquet.sim.world import World
 from roquet.wire.bodies import loose_json
 from roquet.wire.frame import Frame, split
 from roquet.wire.requests import names as rows
 from roquet.wire.row import TABLE
+from tests.names.node import Asker, serve
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.names.node import SETTINGS, TOPICS, Asker, serve
 
 from roquet.model.topic import DataVersion, Topic
 from roquet.runtime.settings import NamesSettings
@@ -21,6 +20,7 @@ from roquet.wire.codes import Code
 from roquet.wire.header import Frame
 from roquet.wire.requests import names as rows
 from roquet.wire.row import TABLE, Header
+from tests.names.node import SETTINGS, TOPICS, Asker, serve
 
 Story = Callable[[Asker], Coroutine[Any, Any, None]]
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.peers.child import Child
-
 from roquet.wire.frame import Frame, join, split
+from tests.peers.child import Child
 
 PATIENCE_S = 5.0
 CHUNK_BYTES = 1 << 18
@@ -32,6 +31,16 @@ class Rude:
         try:
             self._socket.sendall(data)
         except ConnectionError:
+            return
+
+    def push(self, data: bytes) -> None:
+        """Send as much as the server takes without our reading anything; the rest is dropped."""
+        self._socket.setblocking(False)
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._socket.send(view) :]
+        except BlockingIOError:
             return
 
     def answers(self, count: int) -> list[Frame]:

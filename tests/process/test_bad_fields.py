@@ -1,35 +1,59 @@
-"""Well-formed frames with wrong contents, for every request of the table: each is answered, and nothing breaks.
+"""Well-formed frames with wrong contents, for every request of the table: each is answered, nothing breaks.
 
 From each row come requests without fields, without each one of them, with texts where numbers belong, with
-numbers that are too wide, with illegal names, and with bodies that are no bodies. All go over one connection a
-row, in both header encodings. An answer must come to each; which one is the affair of the handlers' own tests.
-At the end nothing that has an illegal name may have been kept, in memory or on disk.
+numbers that are too wide, with illegal names, and with bodies that are no bodies. All go over one connection
+a row, in both header encodings. To each must come an answer; which one, the handlers' own tests say. At the
+end nothing that has an illegal name may have been kept, in memory or on disk.
 """
 
 import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.peers import roquet
-from tests.process.rude import Rude, Watch
-from tests.process.test_bad_input import serves
 
 from roquet.model import names
 from roquet.wire import requests
+from roquet.wire.bodies import loose_json
 from roquet.wire.codes import Code
 from roquet.wire.frame import BINARY, JSON, Frame
 from roquet.wire.requests.groups import UpdateGroup
 from roquet.wire.requests.offsets import UpdateOffset
 from roquet.wire.requests.topics import UpdateTopic
 from roquet.wire.row import TABLE, Field, Row, row_of
+from tests.peers import roquet
+from tests.process.rude import Rude, Watch
+from tests.process.test_bad_input import serves
 
 pytestmark = pytest.mark.process
 
-ILLEGAL_NAMES = ("../x", "..", "/etc/passwd", "x" * 300, "a\0b", "", " ", "naïve☃", "a b", "a\nb", "a.b")
+ILLEGAL_NAMES: tuple[str, ...] = (
+    "../x",
+    "..",
+    "/etc/passwd",
+    "x" * 300,
+    "a\0b",
+    "",
+    " ",
+    "naïve☃",
+    "a b",
+    "a\nb",
+    "a.b",
+)
 ILLEGAL_NAMES += ("%RETRY%/../x", "%RETRY%" + "x" * 300, "@", "a@b", "[" * 9_000)
-WRONG_NUMBERS = ("", "x", "1.5", "0x10", "1_000", "٣", "-1", "-9223372036854775808", "9223372036854775807")
+WRONG_NUMBERS: tuple[str, ...] = (
+    "",
+    "x",
+    "1.5",
+    "0x10",
+    "1_000",
+    "٣",
+    "-1",
+    "-9223372036854775808",
+    "9223372036854775807",
+)
 WRONG_NUMBERS += ("2147483647", "-2147483649", "99999999999999999999999", "9" * 5_000, "true", "null")
 WRONG_FLAGS = ("", "maybe", "1", "TRUE ", "\0")
 WRONG_BODIES = (
@@ -102,11 +126,21 @@ def wrong_requests(row: Row) -> Iterator[Frame]:
 
 def body_with(name: str) -> bytes:
     """Return a body that every kind of JSON body finds a bad name in."""
-    queue = {"topic": name, "brokerName": name, "queueId": 0}
+    queue: dict[str, object] = {"topic": name, "brokerName": name, "queueId": 0}
     subscription = {"topic": name, "subString": name, "tagsSet": [name], "codeSet": [0], "subVersion": 1}
-    consumer = {"groupName": name, "subscriptionDataSet": [subscription], "messageModel": "CLUSTERING"}
+    consumer: dict[str, object] = {
+        "groupName": name,
+        "subscriptionDataSet": [subscription],
+        "messageModel": "CLUSTERING",
+    }
     consumer |= {"consumeType": "CONSUME_PASSIVELY", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
-    body = {"groupName": name, "topicName": name, "topic": name, "clientId": name, "clientID": name}
+    body: dict[str, object] = {
+        "groupName": name,
+        "topicName": name,
+        "topic": name,
+        "clientId": name,
+        "clientID": name,
+    }
     body |= {"consumerGroup": name, "mqSet": [queue], "consumerDataSet": [consumer], "group": name}
     body |= {"producerDataSet": [{"groupName": name}], "topicConfigList": [{"topicName": name}]}
     body |= {"groupConfigList": [{"groupName": name}], "subscriptionData": subscription}
@@ -134,12 +168,20 @@ def node(store: Path) -> Iterator[roquet.RoquetNode]:
         running.kill()
 
 
+def kept(file: Path) -> Any:
+    return loose_json.loads(file.read_bytes())
+
+
 def check_names(store: Path) -> None:
     """See that only legal names were kept, in the tables and as folders."""
-    config = store / "config"
-    topics = json.loads((config / "topics.json").read_text())["topicConfigTable"]
-    groups = json.loads((config / "subscriptionGroup.json").read_text())["subscriptionGroupTable"]
-    offsets = json.loads((config / "consumerOffset.json").read_text())["offsetTable"]
+    topics, groups, offsets = (
+        kept(store / "config" / file)[member]
+        for file, member in (
+            ("topics.json", "topicConfigTable"),
+            ("subscriptionGroup.json", "subscriptionGroupTable"),
+            ("consumerOffset.json", "offsetTable"),
+        )
+    )
     assert topics and groups and offsets
     assert not [name for name in topics if names.topic_fault(name)]
     assert not [name for name in groups if names.group_fault(name)]

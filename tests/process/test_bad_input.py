@@ -1,4 +1,4 @@
-"""Bytes that are no request, and requests that are too much: each is refused, in one line, and serving goes on.
+"""Bytes that are no request, and requests that are too much: each is refused in one line, serving goes on.
 
 Every test ends with a send and a read through another connection. What is wrong inside well-formed requests
 is the affair of test_bad_fields, too many peers that of test_bad_peers.
@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.peers import roquet
-from tests.process.rude import Rude, Watch
 
 from roquet.client import Answered, connect
 from roquet.model.message import SysFlag
@@ -20,6 +18,8 @@ from roquet.wire.frame import FRAME_BYTES_MAX, HEADER_BYTES_MAX, Frame, join
 from roquet.wire.requests.names import RegisterBroker
 from roquet.wire.requests.send import SendBatch, SendV2
 from roquet.wire.row import row_of
+from tests.peers import roquet
+from tests.process.rude import Rude, Watch
 
 pytestmark = pytest.mark.process
 
@@ -123,7 +123,7 @@ def test_unknown_codes_are_answered_as_such(
     with watch.lines(at_most=0), Rude(address) as peer:
         (answer,) = peer.ask([Frame(code, body=b"whatever")])
         assert answer.code == Code.REQUEST_CODE_NOT_SUPPORTED
-        # Neither a one-way request nor an answer that nobody waits for gets an answer; both leave the link up.
+        # A one-way request and an answer that nobody waits for get no answer, and leave the link up.
         peer.send(join(Frame(code, 5, FLAG_ONE_WAY)) + join(Frame(0, 6, FLAG_REPLY)))
         (answer,) = peer.ask([Frame(code)])
         assert answer.opaque == 0

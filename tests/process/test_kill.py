@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.peers import roquet
-from tests.peers.ports import free_broker_port, free_port
 
 from roquet.client import Plain, connect
+from tests.peers import roquet
+from tests.peers.ports import free_broker_port, free_port
 
 pytestmark = pytest.mark.process
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.peers import roquet
-from tests.peers.jars import MissingTool
 
 from roquet.client import connect
+from tests.peers import roquet
+from tests.peers.jars import MissingTool
 
 pytestmark = pytest.mark.process
 

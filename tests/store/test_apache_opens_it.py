@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.peers.apache import SMALL_STORE, ApacheNode, start_broker, start_namesrv
-from tests.peers.asking import ask
 
 from roquet.model.message import Draft, Host, java_hash
 from roquet.model.status import Appended, GetStatus, PutStatus
@@ -17,6 +15,8 @@ from roquet.runtime.disk import OsDisk
 from roquet.store.format import record
 from roquet.store.settings import StoreSettings
 from roquet.store.store import Store
+from tests.peers.apache import SMALL_STORE, ApacheNode, start_broker, start_namesrv
+from tests.peers.asking import ask
 
 pytestmark = [pytest.mark.java, pytest.mark.process]
 

@@ -115,6 +115,24 @@ def test_a_failed_sync_is_final(bench: StoreBench, mode: FlushMode) -> None:
     bench.run(main())
 
 
+def test_what_is_written_while_a_sync_fails_is_refused_too(bench: StoreBench) -> None:
+    bench.change(flush_mode=FlushMode.SYNC)
+    bench.disk.sync_delay_s = 1.0
+
+    async def main() -> None:
+        store = bench.store()
+        await bench.fill(store, 1)
+        bench.disk.fail("sync", "commitlog/", times=1)
+        first = asyncio.create_task(bench.append(store, bench.draft(b"0")))
+        await wait(bench, 0.5)
+        second = asyncio.create_task(bench.append(store, bench.draft(b"1")))
+        answers = [await first, await second]
+        assert {answer.status for answer in answers} == {PutStatus.SERVICE_NOT_AVAILABLE}
+        assert store.max_offset("orders", 0) == 1
+
+    bench.run(main())
+
+
 def test_async_syncs_in_the_background(bench: StoreBench) -> None:
     async def main() -> None:
         store = bench.store()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.transport.ends import PORT, open_server, pause, refuse, simulate
 
 from roquet.sim.world import World
 from roquet.transport.dialer import CONNECT_SECONDS_MAX, Dialer, parse_address
 from roquet.wire.requests.offsets import GetMaxOffset
+from tests.transport.ends import PORT, open_server, pause, refuse, simulate
 
 ASK = GetMaxOffset("t", 7)
 ADDRESS = f"server:{PORT}"

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.transport.ends import dial, dial_raw, echo, open_server, pause, simulate
 
 from roquet.sim.world import World
 from roquet.transport.link import STALL_SECONDS_MAX, WRITE_HIGH_BYTES, Call, Link, LinkClosed
@@ -15,6 +14,7 @@ from roquet.wire.connection import WAITING_MAX
 from roquet.wire.frame import BINARY, JSON, Frame, split
 from roquet.wire.reply import Reply
 from roquet.wire.requests.offsets import GetMaxOffset, OffsetFound
+from tests.transport.ends import dial, dial_raw, echo, open_server, pause, simulate
 
 
 def ask(queue_id: int) -> GetMaxOffset:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import uvloop
-from tests.transport.ends import RawPeer, echo, refuse
 
 from roquet.runtime.clock import RealClock
 from roquet.runtime.net import RealNet
@@ -17,6 +16,7 @@ from roquet.transport.server import Server
 from roquet.wire.frame import Frame, join, split
 from roquet.wire.reply import Reply
 from roquet.wire.requests.offsets import GetMaxOffset
+from tests.transport.ends import RawPeer, echo, refuse
 
 WAIT_SECONDS_MAX = 20.0
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 
 import pytest
-from tests.transport.ends import dial, dial_raw, open_server, pause, simulate
 
 from roquet.sim.world import World
 from roquet.transport.link import Call, Link
@@ -19,6 +18,7 @@ from roquet.wire.reply import NOTHING, OK, PARKED, Outcome, Refusal, Reply
 from roquet.wire.requests.offsets import GetMaxOffset, GetMinOffset, OffsetFound
 from roquet.wire.requests.topics import DeleteTopic
 from roquet.wire.row import Header
+from tests.transport.ends import dial, dial_raw, open_server, pause, simulate
 
 ASK = GetMaxOffset("t", 7)
 

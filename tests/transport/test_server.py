@@ -6,7 +6,6 @@ import asyncio
 import logging
 
 import pytest
-from tests.transport.ends import PORT, dial, dial_raw, echo, open_server, pause, simulate
 
 from roquet.sim.world import World
 from roquet.transport import server as server_module
@@ -15,6 +14,7 @@ from roquet.transport.server import IDLE_SECONDS_MAX, Server
 from roquet.wire.frame import Frame, join, split
 from roquet.wire.reply import Reply
 from roquet.wire.requests.offsets import GetMaxOffset
+from tests.transport.ends import PORT, dial, dial_raw, echo, open_server, pause, simulate
 
 ASK = GetMaxOffset("t", 0)
 

@@ -6,6 +6,7 @@ import importlib
 import os
 
 import pytest
+
 from tests.wire.frames import Split
 
 TWINS = ["py"] if os.environ.get("ROQUET_PURE") == "1" else ["py", "c"]

@@ -7,10 +7,10 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.frames import ANY_FRAME
 
 from roquet.wire.connection import WAITING_MAX, Connection, TooManyWaiting
 from roquet.wire.frame import FRAME_BYTES_MAX, Frame, FrameError, join
+from tests.wire.frames import ANY_FRAME
 
 
 @given(st.lists(ANY_FRAME, min_size=1, max_size=5), st.data())

@@ -7,7 +7,6 @@ import struct
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 from roquet.wire import _frame_py
 from roquet.wire.frame import (
@@ -21,6 +20,7 @@ from roquet.wire.frame import (
     join,
     join_parts,
 )
+from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 EXAMPLES = [
     Frame(0),

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.wire.frames import Split
 
 import roquet.wire.requests  # noqa: F401  (fills the table)
 from roquet.wire.frame import BINARY, JSON, Frame, join
 from roquet.wire.row import TABLE
+from tests.wire.frames import Split
 
 FOLDER = Path(__file__).parents[1] / "golden"
 FILES = sorted((FOLDER / "frames").glob("*.bin"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 from roquet.wire.codes import LANGUAGES
 from roquet.wire.frame import BINARY, JSON, Frame, FrameError, join
 from roquet.wire.header import encode_header
+from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
 
 def read(split: Split, header: bytes, encoding: int = JSON) -> Frame:

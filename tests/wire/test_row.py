@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.frames import Split, headers
 
 import roquet.wire.requests  # noqa: F401  (fills the table)
 from roquet.wire.frame import BINARY, JSON, Frame, join
@@ -13,6 +12,7 @@ from roquet.wire.requests.offsets import GetMaxOffset
 from roquet.wire.requests.query import QueryMessage
 from roquet.wire.requests.send import Send, SendV2
 from roquet.wire.row import TABLE, FieldError, Header, Row, flag, row_of
+from tests.wire.frames import Split, headers
 
 ROWS = [TABLE[code] for code in sorted(TABLE)]
 REPLIES = {row.reply for row in ROWS if row.reply is not None}

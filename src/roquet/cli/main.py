@@ -25,7 +25,8 @@ app = typer.Typer(
 
 Bind = Annotated[str | None, typer.Option("--bind", help="Address to listen on (default 127.0.0.1).")]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set one key of the configuration file.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set one key of the settings."),
 ]
 
 

@@ -21,6 +21,7 @@ from roquet.ports import Ports
 from roquet.runtime import config
 from roquet.runtime.addresses import plan_addresses, route_ip
 from roquet.runtime.config import Note, Severity
+from roquet.runtime.descriptors import descriptor_limit, queue_files_max
 from roquet.runtime.logs import BadLogLevel, set_up
 from roquet.runtime.loop import run
 from roquet.runtime.real import real_ports
@@ -160,6 +161,12 @@ def make_broker(settings: BrokerSettings, store_settings: StoreSettings, ports: 
     addresses = plan_addresses(settings, route)
     _say([Note(Severity.INFO, text) for text in addresses.notes])
     settings = replace(settings, broker_ip1=addresses.advertise)
+    wanted = store_settings.open_queue_files_max
+    queue_files = queue_files_max(descriptor_limit(), wanted)
+    if queue_files < wanted:
+        text = f"{queue_files} queue files are kept open, not {wanted}: for more raise `ulimit -n`"
+        _say([Note(Severity.INFO, text)])
+    store_settings = replace(store_settings, open_queue_files_max=queue_files)
     return Broker(settings, store_settings, addresses, ports, os.getpid())
 
 

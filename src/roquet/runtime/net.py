@@ -1,20 +1,29 @@
 """The real network: TCP through the running event loop.
 
 Thin on purpose: it sets the socket options that RocketMQ nodes expect of each other (no Nagle delay,
-address reuse, a backlog of 1024), and turns the operating system's terse errors into sentences that
-say which address failed and what to do. It knows nothing of frames, TLS or reconnecting.
+address reuse, a backlog of 1024), turns the operating system's terse errors into sentences that say
+which address failed and what to do, and keeps the last descriptors for files (see `descriptors`). It
+knows nothing of frames, TLS or reconnecting.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import logging
+import os
 import socket
+import time
 from collections.abc import Callable
+from typing import cast
 
 from roquet.ports import Listener
+from roquet.runtime.descriptors import descriptor_limit, first_kept
+
+log = logging.getLogger("roquet.transport")
 
 BACKLOG = 1024  # what Apache's servers ask for; a reconnect storm of a whole cluster fits
+WARN_SECONDS = 5.0  # between two lines about refused connections, however many knock
 
 
 class RealListener:
@@ -37,10 +46,18 @@ class RealListener:
 class RealNet:
     """TCP connections; see `roquet.ports.Net`."""
 
-    __slots__ = ()
+    __slots__ = ("_warned_at",)
+
+    def __init__(self) -> None:
+        self._warned_at = float("-inf")
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Listener:
         loop = asyncio.get_running_loop()
+        first = first_kept(descriptor_limit())
+
+        def accept() -> asyncio.Protocol:
+            return factory() if _has_room(first) else self._refusal()
+
         try:
             sock = await _bound_socket(host, port)
         except UnicodeError:  # how Python says that the text cannot be a host name at all
@@ -48,12 +65,23 @@ class RealNet:
         except OSError as error:
             raise _explained(error, _listen_advice(error, host, port)) from None
         try:
-            server = await loop.create_server(factory, sock=sock, backlog=BACKLOG)
+            server = await loop.create_server(accept, sock=sock, backlog=BACKLOG)
         except OSError as error:
             sock.close()
             raise _explained(error, _listen_advice(error, host, port)) from None
         name = sock.getsockname()
         return RealListener(server, (name[0], name[1]))
+
+    def _refusal(self) -> asyncio.Protocol:
+        now = time.monotonic()
+        if now - self._warned_at > WARN_SECONDS:
+            self._warned_at = now
+            log.warning(
+                "refusing connections: the %d open files that this process is allowed are nearly used up, "
+                "and the rest is kept for messages (raise the limit, `ulimit -n`)",
+                descriptor_limit(),
+            )
+        return _Refused()
 
     async def connect(
         self, factory: Callable[[], asyncio.Protocol], host: str, port: int, timeout_s: float
@@ -72,6 +100,23 @@ class RealNet:
             ) from None
         except OSError as error:
             raise _explained(error, f"cannot connect to {host}:{port}: {_reason(error)}") from None
+
+
+class _Refused(asyncio.Protocol):
+    """A connection that there is no room for: it is closed before it says anything."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).abort()
+
+
+def _has_room(first: int) -> bool:
+    """Say whether a descriptor below `first` is left; the accepted socket has taken the lowest already."""
+    try:
+        probe = os.dup(0)
+    except OSError:
+        return False
+    os.close(probe)
+    return probe < first
 
 
 async def _bound_socket(host: str, port: int) -> socket.socket:

@@ -27,7 +27,6 @@ log = logging.getLogger("roquet.store")
 
 ZEROS = bytes(1024 * 1024)
 
-_TRANSACTION_MASK = int(SysFlag.TRANSACTION_MASK)
 _TRANSACTION_PREPARED = int(SysFlag.TRANSACTION_PREPARED)
 
 Done = Callable[[Appended], None]

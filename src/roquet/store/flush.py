@@ -62,6 +62,9 @@ class Flush:
 
     def written(self, stored: Sequence[Waiting]) -> None:
         """Take appends that are in the file now: dispatch and answer them, or let them wait for a sync."""
+        if self.failure:
+            self.refuse(stored, self.failure)
+            return
         if self.settings.flush_mode is FlushMode.ASYNC and not self._unsynced:
             self._dispatch.run(stored)
             for waiting in stored:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from roquet.model.message import Entry
 from roquet.store.format import record
@@ -25,20 +26,28 @@ CHUNK_BYTES = 1024 * 1024
 
 ENTRIES_MAX = 1 << 30
 
-ALL_DURABLE = 1 << 62
-
 _MAGIC_START = record.MAGIC_V1.to_bytes(4, "big")[:3]
 _MAGIC_AT = 4
 _LOG_OFFSET_AT = 28
 
 
+class Durable(NamedTuple):
+    """The part of the log that a checkpoint vouches for: before an offset, or stored before a time.
+
+    Records of the very same millisecond may have been written after the sync.
+    """
+
+    before_offset: int
+    before_ms: int
+
+
 class LogScan:
     """One walk. `end_offset` and `last_store_ms` say where it came to, once it is over."""
 
-    def __init__(self, segments: Segments, settings: StoreSettings, durable_ms: int = ALL_DURABLE) -> None:
-        """`durable_ms` is the store time up to which records are known to have been synced."""
+    def __init__(self, segments: Segments, settings: StoreSettings, durable: Durable | None = None) -> None:
+        """`durable` is what is known to have been synced; without it, all of the log."""
         self._segments = segments
-        self._durable_ms = durable_ms
+        self._durable = durable
         self._check_crc = settings.check_crc_on_recover
         self._delays_ms = settings.delay_levels_ms
         self.end_offset = 0
@@ -123,7 +132,10 @@ class LogScan:
         if int.from_bytes(head[_LOG_OFFSET_AT : _LOG_OFFSET_AT + 8], "big") != at:
             return False
         size = int.from_bytes(head[:4], "big")
-        if at + size > file_end or not self.last_store_ms <= record.store_ms_of(head) <= self._durable_ms:
+        store_ms, durable = record.store_ms_of(head), self._durable
+        if at + size > file_end or store_ms < self.last_store_ms:
+            return False
+        if durable is not None and at >= durable.before_offset and store_ms >= durable.before_ms:
             return False
         data = self._segments.read_now(at, size)
         return bool(record.scan(data, at, file_end, True, (), 1).entries)

@@ -27,7 +27,6 @@ from roquet.store.format.queue_entry import (
     count_valid,
     log_offset_at,
     pack,
-    unpack_all,
     unpack_from,
 )
 from roquet.store.segments import OpenFiles, Segments, StoreDamaged
@@ -402,8 +401,3 @@ class Queues:
 def is_name(topic: str, queue_id: int) -> bool:
     """Return whether these may name a queue, and with it a folder."""
     return TOPIC_NAME.fullmatch(topic) is not None and 0 <= queue_id <= QUEUE_ID_MAX
-
-
-def decode_entries(data: bytes) -> list[tuple[int, int, int]]:
-    """Return (log offset, size, tag code) of each entry in the bytes."""
-    return list(unpack_all(data))

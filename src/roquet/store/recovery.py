@@ -20,7 +20,7 @@ from roquet.model.message import Entry
 from roquet.store.checkpoint import Checkpoint
 from roquet.store.commitlog import ZEROS, has_queue_entry
 from roquet.store.format import record
-from roquet.store.logscan import ALL_DURABLE, LogScan
+from roquet.store.logscan import Durable, LogScan
 from roquet.store.queues import Queue, Queues, is_name
 from roquet.store.segments import Segments, StoreDamaged
 from roquet.store.settings import StoreSettings
@@ -133,7 +133,8 @@ class Recovery:
         for queue in self._queues:
             if queue not in self._damaged:
                 queue.truncate_now(queue.find_now(start))
-        scan = LogScan(self._segments, self._settings, ALL_DURABLE if is_clean else self._checkpoint.log_ms)
+        durable = Durable(self._checkpoint.queues_log_offset, self._checkpoint.log_ms)
+        scan = LogScan(self._segments, self._settings, None if is_clean else durable)
         refill = Refill(self._queues, is_whole_log)
         refill.incomplete.update(self._damaged)
         for entries in scan.records(start):

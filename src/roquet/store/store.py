@@ -155,6 +155,7 @@ class Store:
             # The index takes records in log order only: what it misses before the start comes first.
             self._rebuild_index(start)
             end = recovery.run(start, is_clean, self._dispatch.run_recovered)
+            self._save_recovered(end)
         self._log.begin_at(*end)
         self._dispatch.begin_at(end.log_offset, end.store_ms)
         self._flush.begin_at(end.log_offset)
@@ -167,6 +168,18 @@ class Store:
             len(self._queues),
             "clean" if is_clean else "unclean",
         )
+
+    def _save_recovered(self, end: LogEnd) -> None:
+        """Let the checkpoint say that recovery has put log and queues on disk, so that a crash soon after
+        does not read the same records again."""
+        if self._queues.error:
+            return
+        self._checkpoint.log_ms = self._checkpoint.queues_ms = end.store_ms
+        self._checkpoint.queues_log_offset = end.log_offset
+        try:
+            self._checkpoint.flush_now()
+        except OSError as error:
+            log.error("the checkpoint cannot be saved: %s; a crash now means a longer recovery", error)
 
     def _rebuild_index(self, scanned_from: int) -> None:
         """File the part of the log that lies behind the index and before what recovery has read."""

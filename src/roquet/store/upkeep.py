@@ -114,6 +114,8 @@ class Upkeep:
             await self._pause(self.settings.clean_interval_ms)
 
     def _is_thorough_due(self) -> bool:
+        if self._dispatch.offset == self._checkpoint.queues_log_offset:
+            return False
         idle_ms = (self._clock.monotonic() - self._settled_at) * 1000
         return idle_ms >= self.settings.queue_flush_thorough_interval_ms
 
@@ -128,10 +130,13 @@ class Upkeep:
         """Put queues and index on disk, then let the checkpoint vouch for what they covered before."""
         self._settled_at = self._clock.monotonic()
         offset, store_ms = self._dispatch.offset, self._dispatch.store_ms
-        if offset == self._checkpoint.queues_log_offset or self.failure:
+        if self.failure:
             return
+        # The log first: what the checkpoint says of the queues also vouches for the log up to there.
+        if self._flush.flushed_offset < offset:
+            await self._flush.sync()
         await self._write_out()
-        if self._queues.error or self._dispatch.is_index_behind:
+        if self._flush.failure or self._queues.error or self._dispatch.is_index_behind:
             return
         try:
             await self._queues.sync()

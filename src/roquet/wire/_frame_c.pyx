@@ -45,7 +45,6 @@ cdef uint32_t HEADER_MAX = HEADER_BYTES_MAX
 cdef Py_ssize_t EXT_MAX = EXT_FIELDS_MAX
 cdef int32_t OTHER = LANGUAGES.index("OTHER")
 cdef int32_t LANGUAGES_MAX = len(LANGUAGES)
-cdef int32_t GO = LANGUAGES.index("GO")
 
 # What stands behind a backslash, and what it means; the rest are zeros.
 cdef uint8_t[256] escapes
@@ -109,22 +108,20 @@ cdef object _decode(uint8_t encoding, const uint8_t* header, Py_ssize_t header_s
     return frame
 
 
-cdef object _build(int32_t code, int32_t opaque, int32_t flag, object ext, bytes body, object remark,
-                   int32_t language, int32_t version, int32_t encoding):
+cdef object _build(object code, object opaque, object flag, object ext, bytes body, object remark,
+                   object language, object version, object encoding):
     """Return a Frame without going through its Python constructor."""
-    cdef object code_ = code, opaque_ = opaque, flag_ = flag
-    cdef object language_ = language, version_ = version, encoding_ = encoding
     cdef PyTypeObject* kind = <PyTypeObject*>Frame
     cdef object frame = kind.tp_alloc(kind, 9)
-    _put(frame, 0, code_)
-    _put(frame, 1, opaque_)
-    _put(frame, 2, flag_)
+    _put(frame, 0, code)
+    _put(frame, 1, opaque)
+    _put(frame, 2, flag)
     _put(frame, 3, ext)
     _put(frame, 4, body)
     _put(frame, 5, remark)
-    _put(frame, 6, language_)
-    _put(frame, 7, version_)
-    _put(frame, 8, encoding_)
+    _put(frame, 6, language)
+    _put(frame, 7, version)
+    _put(frame, 8, encoding)
     return frame
 
 
@@ -191,14 +188,12 @@ cdef object _decode_binary(const uint8_t* header, const uint8_t* end, bytes body
 # --- the JSON header; None and False mean: let the twin look at it
 
 cdef object _decode_json(const uint8_t* header, const uint8_t* end, bytes body):
-    cdef Cursor cursor
+    cdef Cursor cursor = Cursor(header, end)
     cdef const uint8_t* name
     cdef Py_ssize_t size
     cdef int32_t code = 0, opaque = 0, flag = 0, version = 0, language = 0
     cdef object ext = EMPTY, remark = ""
     cdef bint good
-    cursor.at = header
-    cursor.end = end
     if not _take(&cursor, b"{"):
         return None
     while True:
@@ -246,9 +241,7 @@ cdef object _decode_json(const uint8_t* header, const uint8_t* end, bytes body):
 
 
 cdef inline void _skip_space(Cursor* cursor) noexcept:
-    while cursor.at < cursor.end and (
-        cursor.at[0] == 32 or cursor.at[0] == 10 or cursor.at[0] == 13 or cursor.at[0] == 9
-    ):
+    while cursor.at < cursor.end and cursor.at[0] in (9, 10, 13, 32):
         cursor.at += 1
 
 
@@ -262,17 +255,12 @@ cdef inline bint _take(Cursor* cursor, uint8_t wanted) noexcept:
 
 
 cdef inline Py_ssize_t _plain_size(Cursor* cursor) noexcept:
-    """Return the length of the text at the cursor when it is ASCII without escapes, else -1."""
-    cdef const uint8_t* at = cursor.at + 1
+    """Return the length in bytes of the text at the cursor when it has no escapes, else -1."""
+    cdef const uint8_t* at
     if cursor.at >= cursor.end or cursor.at[0] != 34:
         return -1
-    while at < cursor.end:
-        if at[0] == 34:
-            return at - cursor.at - 1
-        if at[0] == 92 or at[0] < 32 or at[0] > 127:
-            return -1
-        at += 1
-    return -1
+    at = _run_end(cursor.at + 1, cursor.end)
+    return at - cursor.at - 1 if at < cursor.end and at[0] == 34 else -1
 
 
 cdef inline bint _read_int(Cursor* cursor, int32_t* value) noexcept:
@@ -281,8 +269,7 @@ cdef inline bint _read_int(Cursor* cursor, int32_t* value) noexcept:
     cdef const uint8_t* digits
     cdef int64_t read = 0
     cdef bint negative = at < cursor.end and at[0] == 45
-    if negative:
-        at += 1
+    at += negative
     digits = at
     while at < cursor.end and 48 <= at[0] <= 57 and at - digits < 11:
         read = read * 10 + at[0] - 48
@@ -291,8 +278,7 @@ cdef inline bint _read_int(Cursor* cursor, int32_t* value) noexcept:
         return False
     if at[0] != 44 and at[0] != 125 and at[0] > 32:
         return False
-    if negative:
-        read = -read
+    read = -read if negative else read
     if read < -2147483648LL or read > 2147483647LL:
         return False
     value[0] = <int32_t>read
@@ -308,8 +294,6 @@ cdef bint _read_language(Cursor* cursor, int32_t* language) except -1:
     cursor.at = name + size + 1
     if size == 4 and memcmp(name, b"JAVA", 4) == 0:
         language[0] = 0
-    elif size == 2 and memcmp(name, b"GO", 2) == 0:
-        language[0] = GO
     else:
         language[0] = _LANGUAGE_CODES.get(_name(name, size).upper(), OTHER)
     return True
@@ -382,11 +366,8 @@ cdef object _read_text(Cursor* cursor):
 
 
 cdef inline const uint8_t* _run_end(const uint8_t* at, const uint8_t* end) noexcept:
-    """Return where a run of plain text ends: at a quote, a backslash, a control character or `end`.
-
-    Eight bytes at a time: a byte is below n exactly when subtracting n borrows from its clear top bit,
-    and a byte that equals a mark is the zero, the only one below 1, after an exclusive or with it.
-    """
+    """Return where a run of plain text ends: at a quote, a backslash, a control character or `end`."""
+    # Eight bytes at a time: a byte below n borrows from its top bit, which was clear, when n is taken away.
     cdef uint64_t eight, quote, slash
     while end - at >= 8:
         memcpy(&eight, at, 8)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.broker.handlers.desk import Desk
 
 from roquet.model.group import Group
 from roquet.model.topic import Topic
@@ -21,6 +20,7 @@ from roquet.wire.requests.client import (
 )
 from roquet.wire.requests.groups import QuerySubscription
 from roquet.wire.requests.offsets import GetConsumerStatus
+from tests.broker.handlers.desk import Desk
 
 
 def test_members_of_a_consumer_group_are_shown() -> None:

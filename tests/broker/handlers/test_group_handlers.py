@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.broker.handlers.desk import Desk
 
 from roquet.model.group import Group
 from roquet.wire.requests.groups import (
@@ -16,6 +15,7 @@ from roquet.wire.requests.groups import (
     UpdateGroup,
     UpdateGroups,
 )
+from tests.broker.handlers.desk import Desk
 
 # What a tool of 5.5.0 sent (tests/golden/frames/200-…).
 DOOMED = (

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.broker.handlers.desk import ADDRESS, Desk
 
 from roquet.model.group import Group
 from roquet.model.topic import Topic
@@ -22,6 +21,7 @@ from roquet.wire.requests.offsets import (
     ResetOffset,
 )
 from roquet.wire.requests.topics import GetTopicStats
+from tests.broker.handlers.desk import ADDRESS, Desk
 
 
 async def fill(desk: Desk, counts: tuple[int, ...] = (3, 0), topic: str = "orders") -> list[int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.handlers.desk import Desk
 
 from roquet.store.format import record
 from roquet.wire.requests.query import QueryMessage, QueryQueue, ViewMessage
+from tests.broker.handlers.desk import Desk
 
 FOREVER = 2**63 - 1
 

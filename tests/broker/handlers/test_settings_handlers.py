@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.broker.handlers.desk import CONFIG_PATH, Desk
 
 from roquet.wire.requests.settings import GetSettings, UpdateSettings
+from tests.broker.handlers.desk import CONFIG_PATH, Desk
 
 
 def test_all_settings_are_shown_as_sorted_lines() -> None:

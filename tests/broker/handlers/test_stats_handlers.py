@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.broker.handlers.desk import Desk
 
 from roquet.wire.frame import split
 from roquet.wire.requests.settings import GetReplicationStatus, GetRuntimeInfo, ViewStats
+from tests.broker.handlers.desk import Desk
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "frames" / "28-get_broker_runtime_info.res.bin"
 

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.broker.handlers.desk import Desk
 
 from roquet.model.topic import DataVersion, Topic
 from roquet.wire.requests.topics import (
@@ -21,6 +20,7 @@ from roquet.wire.requests.topics import (
     UpdateTopic,
     UpdateTopics,
 )
+from tests.broker.handlers.desk import Desk
 
 
 def update(topic: str = "orders", **changes: Any) -> UpdateTopic:

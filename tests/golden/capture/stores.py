@@ -20,6 +20,7 @@ from typing import Any
 
 import lz4.frame
 import zstandard
+
 from tests.golden.capture.album import RELEASE, write_manifest
 from tests.golden.capture.broker_cases import GROUP, PRODUCERS, now_ms, properties, until
 from tests.golden.capture.names_cases import compact
