@@ -65,12 +65,15 @@ class Stage:
     async def start_broker(self) -> Broker:
         """Start the broker on its host and wait until it serves."""
         ready = asyncio.Event()
-        addresses = Addresses((BROKER_HOST,), BROKER_HOST, BROKER_HOST, ())
-        broker = Broker(self.settings, self.store_settings, addresses, self.world.ports(BROKER_HOST), 4711)
-        self.broker = broker
+        broker = self.broker = self.make_broker()
         self.world.start(BROKER_HOST, _serve(broker, ready))
         await ready.wait()
         return broker
+
+    def make_broker(self) -> Broker:
+        """Return a broker on its host that has not been started."""
+        addresses = Addresses((BROKER_HOST,), BROKER_HOST, BROKER_HOST, ())
+        return Broker(self.settings, self.store_settings, addresses, self.world.ports(BROKER_HOST), 4711)
 
     async def restart(self, *, power_cut: bool) -> Broker:
         """Kill the broker (or cut its power) and start it again on what is left of its disk."""

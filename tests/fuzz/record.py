@@ -1,13 +1,13 @@
 """Fuzz target: reading a commit log whose bytes were damaged.
 
-Promises: `scan` never raises and never runs away, whatever lies on the disk; what it lets through adds up;
-`decode` opens all of it.
+Promises: `scan` never raises and never runs away, whatever lies on the disk; both twins of it agree; what
+they let through adds up, and `decode` opens all of it.
 """
 
 from __future__ import annotations
 
 from roquet.model.message import Draft, Host
-from roquet.store.format import record
+from roquet.store.format import _record_py, record
 
 LOG_OFFSET = 1 << 30
 DELAYS_MS = (1_000, 5_000, 10_000)
@@ -48,6 +48,8 @@ def check(data: bytes) -> None:
     for check_crc in (False, True):
         for file_end in (LOG_OFFSET + len(data), LOG_OFFSET + len(data) + 4096):
             found = record.scan(data, LOG_OFFSET, file_end, check_crc, DELAYS_MS, ENTRIES_MAX)
+            plain = _record_py.scan(data, LOG_OFFSET, file_end, check_crc, DELAYS_MS, ENTRIES_MAX)
+            assert found == plain, f"the twins differ: {found!r} and {plain!r}"
             assert isinstance(found.stop, record.Stop)
             assert bool(found.reason) == (found.stop is record.Stop.BROKEN)
             at = LOG_OFFSET

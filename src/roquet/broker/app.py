@@ -150,11 +150,11 @@ class Broker:
             self._tasks.run,
         )
         self._clients = ClientHandlers(self.topics, self.groups, self.sessions, ports.clock, self._call_soon)
-        router = Router(self._routes(), self._may_administer, self._tasks)
+        self.router = Router(self._routes(), self._may_administer, self._tasks)
         limits = (self._link_closed, settings.connections_max, settings.server_idle_s)
-        self._server = Server(ports.net, ports.clock, router.serve, *limits)
-        self._fast_server = Server(ports.net, ports.clock, router.without(Pull, LitePull).serve, *limits)
-        self._dialer = Dialer(ports.net, ports.clock, router.serve)
+        self._server = Server(ports.net, ports.clock, self.router.serve, *limits)
+        self._fast_server = Server(ports.net, ports.clock, self.router.without(Pull, LitePull).serve, *limits)
+        self._dialer = Dialer(ports.net, ports.clock, self.router.serve)
         self._registration = Registration(
             self._dialer,
             ports.clock,

@@ -48,10 +48,11 @@ class NameServer:
         self._handlers = Handlers(self._table, self._values, settings, ports.clock, self._tell)
         routes = self._handlers.routes() | SettingsHandlers(settings, ports.disk, self._apply).routes()
         self._tasks = Tasks()
+        self.router = Router(routes, self._may_administer, self._tasks)
         self._server = Server(
             ports.net,
             ports.clock,
-            Router(routes, self._may_administer, self._tasks).serve,
+            self.router.serve,
             self._link_closed,
             settings.connections_max,
             settings.server_idle_s,

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import cast
 
 from roquet.ports import Listener
-from roquet.runtime.descriptors import descriptor_limit, first_kept
+from roquet.runtime.descriptors import UNLIMITED, descriptor_limit, first_kept
 
 log = logging.getLogger("roquet.transport")
 
@@ -53,17 +53,17 @@ class RealNet:
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Listener:
         loop = asyncio.get_running_loop()
-        first = first_kept(descriptor_limit())
-
-        def accept() -> asyncio.Protocol:
-            return factory() if _has_room(first) else self._refusal()
-
         try:
             sock = await _bound_socket(host, port)
         except UnicodeError:  # how Python says that the text cannot be a host name at all
             raise OSError(errno.EINVAL, f"cannot listen on {host}:{port}: {host!r} is no host name") from None
         except OSError as error:
             raise _explained(error, _listen_advice(error, host, port)) from None
+        listening, first = sock.fileno(), first_kept(descriptor_limit())
+
+        def accept() -> asyncio.Protocol:
+            return factory() if _lowest_free(listening) < first else self._refusal()
+
         try:
             server = await loop.create_server(accept, sock=sock, backlog=BACKLOG)
         except OSError as error:
@@ -109,14 +109,14 @@ class _Refused(asyncio.Protocol):
         cast(asyncio.Transport, transport).abort()
 
 
-def _has_room(first: int) -> bool:
-    """Say whether a descriptor below `first` is left; the accepted socket has taken the lowest already."""
+def _lowest_free(listening: int) -> int:
+    """Return the descriptor that a file would get now; the accepted socket has its own already."""
     try:
-        probe = os.dup(0)
-    except OSError:
-        return False
+        probe = os.dup(listening)
+    except OSError:  # none is left at all
+        return UNLIMITED
     os.close(probe)
-    return probe < first
+    return probe
 
 
 async def _bound_socket(host: str, port: int) -> socket.socket:

@@ -92,7 +92,8 @@ class ModelBroker:
     # --- messages
 
     def begin(self, topic: str, queue_id: int, tag: str, keys: str, body: bytes) -> Try:
-        floor = max(self.queues.get((topic, queue_id), {-1: None}))
+        queue = self.queues.get((topic, queue_id), {})
+        floor = max((at for at, other in queue.items() if other.fate is Fate.STORED), default=-1)
         attempt = self.tries[body] = Try(topic, queue_id, tag, keys, body, floor)
         if topic in self.unsettled:
             attempt.fate = Fate.LOOSE
@@ -154,11 +155,12 @@ class ModelBroker:
             if attempt.fate is Fate.STORED and attempt.log_offset >= self.log_min_offset
         }
 
-    def audit(self, key: QueueKey, found: Sequence[Seen], now: float) -> None:
-        """Compare the whole of a queue, read after a start, with what was promised; nothing is loose then."""
+    def audit(self, key: QueueKey, promised: dict[int, Try], found: Sequence[Seen], now: float) -> None:
+        """Compare all of a queue, read after a start, with what was promised before; nothing stays loose."""
         present = {seen.queue_offset: seen.body for seen in found}
-        for offset, attempt in self.promised(key).items():
-            if present.get(offset) != attempt.body:
+        for offset, attempt in promised.items():
+            is_due = attempt.fate is Fate.STORED and attempt.log_offset >= self.log_min_offset
+            if is_due and present.get(offset) != attempt.body:
                 there = present.get(offset, b"nothing")[:16]
                 raise Wrong(f"{attempt} is lost: it survives {attempt.survives.name}, there is {there!r}")
         for seen in found:

@@ -46,6 +46,8 @@ QUERY_STEPS_MAX = 200_000  # entries looked at for one query; a hot key's chain 
 STEPS_BETWEEN_PAUSES = 500  # about a millisecond of the event loop
 WARM_STEP_BYTES = 1 << 20
 
+_ROLLBACK = int(SysFlag.TRANSACTION_MASK)  # a plain number: flags cost a microsecond for each message
+
 
 class IndexFile:
     """One file and its header, as far as it is known to be written."""
@@ -235,7 +237,7 @@ class Index:
             keys = entry.keys
             if not keys or entry.log_offset <= newest:
                 continue
-            if entry.sys_flag & SysFlag.TRANSACTION_MASK == SysFlag.TRANSACTION_MASK:
+            if entry.sys_flag & _ROLLBACK == _ROLLBACK:
                 continue  # a rollback
             # All keys of a record go into one file, so that "put before" is true for all or none.
             if len(run) + len(keys) > room and (run or self._has_entries()):
