@@ -42,7 +42,8 @@ def first_send(process: Child, address: str, since: float, timeout_s: float) -> 
                 return Accepted(time.monotonic() - since, int(answer.fields["queueOffset"]))
             refusal = f"answered {answer.code}: {answer.remark}"
         time.sleep(POLL_S)
-    raise ChildError(f"{process.name} took no message within {timeout_s} s: {refusal}\n{process.tail()}")
+    how = f"took no message within {timeout_s} s" if process.alive() else "died before it took a message"
+    raise ChildError(f"{process.name} {how}: {refusal}\n{process.tail()}")
 
 
 def wait_for_queue(process: Child, address: str, queue_id: int, queue_offset: int, timeout_s: float) -> None:

@@ -159,6 +159,7 @@ def _on_old_store(
         if Part.CONSUME in plan.parts:
             _wait_for_route(names, broker)
             _consume(broker, names, plan, folder, numbers, old)
+            say(f"{target.value}: {numbers.get(Measure.CONSUMED, 0):,.0f} messages consumed/s")
     finally:
         broker.process.kill()
         shutil.rmtree(store, ignore_errors=True)

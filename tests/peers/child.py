@@ -45,16 +45,16 @@ class Child:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def stop(self, grace_s: float = 20.0) -> int:
-        """Ask it to end (SIGTERM) and return its exit status; kill it and raise when it does not."""
+    def stop(self, grace_s: float = 20.0, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end by a signal and return its exit status; kill it and raise when it does not."""
         if self.alive():
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(number)
         try:
             return self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
             self.kill()
             raise ChildError(
-                f"{self.name} did not end within {grace_s} s of SIGTERM\n{self.tail()}"
+                f"{self.name} did not end within {grace_s} s of {number.name}\n{self.tail()}"
             ) from None
 
     def kill(self) -> None:

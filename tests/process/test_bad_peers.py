@@ -44,9 +44,7 @@ def many_descriptors() -> Iterator[int]:
 
 def silent_links(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
     host, port = address.rsplit(":", 1)
-    return [
-        stack.enter_context(socket.create_connection((host, int(port)), timeout=5)) for _ in range(count)
-    ]
+    return [stack.enter_context(socket.create_connection((host, int(port)), timeout=5)) for _ in range(count)]
 
 
 def closed_ones(links: list[socket.socket]) -> int:

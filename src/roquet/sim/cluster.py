@@ -78,7 +78,8 @@ class Node:
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
-        self.life = 0
+        self.life = 0  # goes up at each start and at each end
+        self.power_cuts = 0
         self.is_up = False
         self.task: asyncio.Task[None] | None = None
         self.disturbing = 0  # faults at work now
@@ -223,6 +224,8 @@ class Cluster:
 
     def _died(self, node: Node, power_cut: bool) -> None:
         node.is_up = False
+        node.life += 1
+        node.power_cuts += power_cut
         node.disturbed_at = now = self.now()
         if not isinstance(node, BrokerNode):
             return
