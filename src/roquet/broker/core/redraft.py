@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from roquet.model.message import Draft, java_hash, parse_properties
 from roquet.store.format.record import Record
 
@@ -26,13 +29,23 @@ def draft_of(record: Record) -> tuple[Draft, dict[str, str]]:
     return draft, properties
 
 
-def tag_code_of(properties: dict[str, str]) -> int:
+def tag_code_of(properties: Mapping[str, str]) -> int:
     """Return what the queue entry of a message with these properties says."""
     tags = properties.get("TAGS")
-    return java_hash(tags) if tags else 0
+    return _hash(tags) if tags else 0
 
 
-def keys_of(properties: dict[str, str]) -> tuple[str, ...]:
-    """Return the words that a message with these properties is indexed under."""
-    unique_key = properties.get("UNIQ_KEY", "")
-    return tuple(filter(None, (unique_key, *properties.get("KEYS", "").split())))
+@lru_cache(maxsize=4096)
+def _hash(tags: str) -> int:
+    return java_hash(tags)
+
+
+def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a message with these properties is indexed under: its ids, its keys and its tag."""
+    unique_key = properties.get("UNIQ_KEY")
+    keys = properties.get("KEYS")
+    tags = properties.get("TAGS")
+    if keys is None and tags is None:
+        return (unique_key,) if unique_key else ()
+    words = keys.split() if keys else []
+    return (*((unique_key,) if unique_key else ()), *words, *((f"T#{tags}",) if tags else ()))

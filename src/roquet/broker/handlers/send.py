@@ -16,10 +16,11 @@ from typing import Final, Protocol
 
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.pipeline import NO_FIELDS, Pipeline, Prepared
+from roquet.broker.core.redraft import keys_of, tag_code_of
 from roquet.broker.core.topics import Topics
 from roquet.model import names
 from roquet.model.ids import UniqueIds, id_prefix
-from roquet.model.message import Draft, Host, SysFlag, format_properties, java_hash, parse_properties
+from roquet.model.message import Draft, Host, SysFlag, format_properties, parse_properties
 from roquet.model.status import Appended, PutStatus
 from roquet.model.topic import Perm, Topic
 from roquet.ports import Clock, Rng
@@ -114,8 +115,6 @@ class SendHandlers:
         properties["TRACE_ON"] = self._trace_on
         properties["CLUSTER"] = self._topics.identity.cluster
         born = _born_host(call.link.peer)
-        keys = properties.get("KEYS")
-        tags = properties.get("TAGS")
         draft = Draft(
             topic.topic_name,
             queue_id,
@@ -127,8 +126,8 @@ class SendHandlers:
             born,
             request.reconsume_times or 0,
             0,
-            tag_code(tags) if tags else 0,
-            (unique_key, *keys.split()) if keys else (unique_key,),
+            tag_code_of(properties),
+            keys_of(properties),
         )
         prepared = self._prepare(draft, properties)
         self._append((prepared.draft,), queue_id, unique_key, prepared.reply, call)
@@ -152,9 +151,6 @@ class SendHandlers:
         drafts = []
         for item in items:
             properties = parse_properties(item.properties.decode(errors="replace"))
-            unique_key = properties.get("UNIQ_KEY", "")
-            words = (unique_key, *properties.get("KEYS", "").split())
-            tags = properties.get("TAGS")
             draft = Draft(
                 topic.topic_name,
                 queue_id,
@@ -166,8 +162,8 @@ class SendHandlers:
                 born,
                 request.reconsume_times or 0,
                 0,
-                tag_code(tags) if tags else 0,
-                tuple(filter(None, words)),
+                tag_code_of(properties),
+                keys_of(properties),
             )
             drafts.append(self._prepare(draft, properties).draft)
         unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
@@ -283,12 +279,6 @@ class SendHandlers:
 
     def _refusal(self, code: int, remark: str) -> Refusal:
         return Refusal(code, remark, self._refused)
-
-
-@lru_cache(maxsize=4096)
-def tag_code(tags: str) -> int:
-    """Return what the queue entry says of a message's tags."""
-    return java_hash(tags)
 
 
 @lru_cache(maxsize=4096)
