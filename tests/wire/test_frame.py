@@ -18,7 +18,6 @@ from roquet.wire.frame import (
     Frame,
     FrameError,
     join,
-    join_parts,
 )
 from tests.wire.frames import ANY_FRAME, Split, binary_field, binary_header, whole
 
@@ -67,14 +66,6 @@ def test_a_frame_keeps_its_type(split: Split) -> None:
     assert type(frame) is Frame
     assert frame.is_reply and not frame.is_one_way
     assert type(frame.body) is bytes and type(frame.code) is int
-
-
-def test_parts_are_the_frame_without_copying() -> None:
-    frame = Frame(0, 5, 1, {"a": "b"})
-    piece = memoryview(b"two")
-    parts = join_parts(frame, [b"one", piece, b""])
-    assert b"".join(parts) == join(frame._replace(body=b"onetwo"))
-    assert parts[2] is piece
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 3, FRAME_BYTES_MAX - 3, 2**31 - 1])

@@ -19,7 +19,7 @@ from typing import Final, cast
 from roquet.ports import Clock
 from roquet.wire.codes import FLAG_ONE_WAY, FLAG_REPLY
 from roquet.wire.connection import Connection
-from roquet.wire.frame import JSON, Frame, FrameError, join, join_parts
+from roquet.wire.frame import JSON, Frame, FrameError, join, reply_head
 from roquet.wire.reply import Reply
 from roquet.wire.row import Header, row_of
 
@@ -173,12 +173,14 @@ class Link(asyncio.Protocol):
         if transport is None or request.flag & FLAG_ONE_WAY:
             return
         self._wrote = True
-        ext = {} if reply.header is None else reply.header.encode()
-        frame = Frame(reply.code, request.opaque, FLAG_REPLY, ext, b"", reply.remark, encoding=self.encoding)
-        if isinstance(reply.body, bytes):
-            transport.write(join(frame._replace(body=reply.body) if reply.body else frame))
-        else:
-            transport.writelines(join_parts(frame, reply.body))
+        code, header, body, remark = reply
+        ext = {} if header is None else header.encode()
+        if not body:
+            transport.write(reply_head(code, request.opaque, ext, remark, 0, self.encoding))
+            return
+        parts = (body,) if isinstance(body, bytes) else body
+        size = sum(map(len, parts))
+        transport.writelines([reply_head(code, request.opaque, ext, remark, size, self.encoding), *parts])
 
     def write(self, data: bytes) -> None:
         """Send answers that are bytes already."""

@@ -13,7 +13,6 @@ of request codes or connections. `ROQUET_PURE=1` picks the readable twin `_frame
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from roquet.wire.header import (
@@ -28,16 +27,16 @@ from roquet.wire.header import (
 )
 
 if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
-    from roquet.wire._frame_py import split
+    from roquet.wire._frame_py import reply_head, split
 
     COMPILED: Final = False
 else:
     try:
-        from roquet.wire._frame_c import split
+        from roquet.wire._frame_c import reply_head, split
 
         COMPILED = True
     except ImportError:
-        from roquet.wire._frame_py import split
+        from roquet.wire._frame_py import reply_head, split
 
         COMPILED = False
 
@@ -51,7 +50,7 @@ __all__ = [
     "Frame",
     "FrameError",
     "join",
-    "join_parts",
+    "reply_head",
     "split",
 ]
 
@@ -68,17 +67,3 @@ def join(frame: Frame) -> bytes:
             body,
         )
     )
-
-
-def join_parts(frame: Frame, body: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    """Return the buffers of a frame whose body lies in several places; nothing is copied."""
-    header = encode_header(frame)
-    size = sum(map(len, body))
-    head = b"".join(
-        (
-            (4 + len(header) + size).to_bytes(4, "big"),
-            (frame.encoding << 24 | len(header)).to_bytes(4, "big"),
-            header,
-        )
-    )
-    return [head, *body]

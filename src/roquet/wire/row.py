@@ -184,24 +184,39 @@ def flag(text: str) -> bool:
     return text == "true" or text.lower() == "true"
 
 
+_BOUNDS: dict[str, tuple[int, int]] = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _READERS: dict[str, Callable[[str], object]] = {"text": str, "int32": int32, "int64": int64, "flag": flag}
 
 
 def _write_decode(fields: tuple[Field, ...]) -> Callable[..., Any]:
-    """Write `decode`: one expression a field, and an explanation only when one fails."""
-    lines = ["def decode(cls, ext):", "    get = ext.get", "    try:", "        return cls("]
+    """Write `decode`: one expression a field, one check of all ranges, an explanation only when one fails."""
+    lines = ["def decode(cls, ext):", "    get = ext.get", "    try:"]
+    checks = []
     for number, field in enumerate(fields):
-        if field.required:
-            source = f"ext[{field.wire!r}]"
-            lines.append(
-                f"            {source}," if field.kind == "text" else f"            {field.kind}({source}),"
-            )
-        elif field.kind == "text":
-            lines.append(f"            get({field.wire!r}, default{number}),")
-        else:
-            read = f"{field.kind}(text)"
-            lines.append(f"            default{number} if (text := get({field.wire!r})) is None else {read},")
-    lines += ["        )", "    except (KeyError, ValueError):", "        raise explain(ext) from None"]
+        text = f"ext[{field.wire!r}]" if field.required else "text"
+        value = {
+            "text": text,
+            "int32": f"int({text})",
+            "int64": f"int({text})",
+            "flag": f"(text := {text}) == 'true' or text != 'false' and flag(text)",
+        }[field.kind]
+        if not field.required:
+            value = f"default{number} if (text := get({field.wire!r})) is None else {value}"
+        lines.append(f"        v{number} = {value}")
+        if field.kind in _BOUNDS:
+            low, high = _BOUNDS[field.kind]
+            absent = "" if field.required or field.default is not None else f"v{number} is None or "
+            checks.append(f"({absent}{low} <= v{number} <= {high})")
+    if not fields:
+        lines.append("        pass")
+    values = ", ".join(f"v{number}" for number in range(len(fields)))
+    lines += [
+        "    except (KeyError, ValueError):",
+        "        raise explain(ext) from None",
+        f"    if {' and '.join(checks) or 'True'}:",
+        f"        return cls({values})",
+        "    raise explain(ext)",
+    ]
 
     def explain(ext: Mapping[str, str]) -> FieldError:
         for field in fields:
@@ -216,7 +231,7 @@ def _write_decode(fields: tuple[Field, ...]) -> Callable[..., Any]:
                 return FieldError(f"the field {field.wire} is {text[:80]!r}: {error}")
         raise AssertionError("a field failed and none is wrong")
 
-    scope: dict[str, Any] = {"int32": int32, "int64": int64, "flag": flag, "explain": explain}
+    scope: dict[str, Any] = {"flag": flag, "explain": explain}
     scope |= {f"default{number}": field.default for number, field in enumerate(fields)}
     exec("\n".join(lines), scope)
     decode: Callable[..., Any] = scope["decode"]

@@ -77,14 +77,17 @@ class Pipeline:
 
     async def put(self, draft: Draft, properties: Mapping[str, str]) -> Appended:
         """Prepare and store one message of the broker's own and return what became of it."""
-        prepared = self.prepare(draft, properties)
+        return await self.store(self.prepare(draft, properties).draft)
+
+    async def store(self, draft: Draft) -> Appended:
+        """Store one message that was prepared and return what became of it."""
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 
         def done(result: Appended) -> None:
             if not future.done():
                 future.set_result(result)
 
-        self._store.append((prepared.draft,), done)
+        self._store.append((draft,), done)
         return await future
 
 

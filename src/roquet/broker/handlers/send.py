@@ -20,7 +20,7 @@ from roquet.broker.core.redraft import keys_of, tag_code_of
 from roquet.broker.core.topics import Topics
 from roquet.model import names
 from roquet.model.ids import UniqueIds, id_prefix
-from roquet.model.message import Draft, Host, SysFlag, format_properties, parse_properties
+from roquet.model.message import PAIR_SEPARATOR, Draft, Host, SysFlag, format_properties, parse_properties
 from roquet.model.status import Appended, PutStatus
 from roquet.model.topic import Perm, Topic
 from roquet.ports import Clock, Rng
@@ -53,6 +53,8 @@ _WRITE: Final = int(Perm.WRITE)
 _BORN_V6: Final = int(SysFlag.BORN_HOST_V6)
 _STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
 _HOST_BITS: Final = _BORN_V6 | _STORE_V6
+
+_OWN_NAMES: Final = frozenset({"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK"})
 
 AnySend = Send | SendV2 | SendBatch
 
@@ -93,6 +95,9 @@ class SendHandlers:
         self._region = region
         self._trace_on = "true" if trace_on else "false"
         self._refused = Refused(region, self._trace_on)
+        cluster = topics.identity.cluster
+        self._own_properties = {"MSG_REGION": region, "TRACE_ON": self._trace_on, "CLUSTER": cluster}
+        self._own_text = format_properties(self._own_properties)
         self._waiting = 0
         self._waiting_bytes = 0
         self.broker_perm = int(Perm.READ | Perm.WRITE)
@@ -106,20 +111,14 @@ class SendHandlers:
         if request.batch:
             return self.send_batch(request, call)
         topic, queue_id = self._admit(request, call)
-        properties = parse_properties(request.properties)
-        unique_key = properties.get("UNIQ_KEY")
-        if unique_key is None:
-            unique_key = properties["UNIQ_KEY"] = self._unique_ids.next(self._clock.now_ms())
-        properties.pop("POP_CK", None)
-        properties["MSG_REGION"] = self._region
-        properties["TRACE_ON"] = self._trace_on
-        properties["CLUSTER"] = self._topics.identity.cluster
+        properties, stored = self._complete(request.properties)
+        unique_key = properties["UNIQ_KEY"]
         born = _born_host(call.link.peer)
         draft = Draft(
             topic.topic_name,
             queue_id,
             call.frame.body,
-            format_properties(properties).encode(),
+            stored,
             request.flag,
             self._sys_flag(request.sys_flag, born),
             request.born_timestamp,
@@ -129,6 +128,8 @@ class SendHandlers:
             tag_code_of(properties),
             keys_of(properties),
         )
+        if request.max_reconsume_times is not None:
+            properties["MAX_RECONSUME_TIMES"] = str(request.max_reconsume_times)
         prepared = self._prepare(draft, properties)
         self._append((prepared.draft,), queue_id, unique_key, prepared.reply, call)
         return PARKED
@@ -169,6 +170,19 @@ class SendHandlers:
         unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
         self._append(drafts, queue_id, unique_key, NO_FIELDS, call)
         return PARKED
+
+    def _complete(self, text: str) -> tuple[dict[str, str], bytes]:
+        """Return a message's properties with the broker's own added, parsed and as they are stored."""
+        properties = parse_properties(text)
+        is_regular = text.endswith(PAIR_SEPARATOR) and text.count(PAIR_SEPARATOR) == len(properties)
+        if is_regular and "UNIQ_KEY" in properties and _OWN_NAMES.isdisjoint(properties):
+            properties.update(self._own_properties)
+            return properties, (text + self._own_text).encode()
+        if "UNIQ_KEY" not in properties:
+            properties["UNIQ_KEY"] = self._unique_ids.next(self._clock.now_ms())
+        properties.pop("POP_CK", None)
+        properties.update(self._own_properties)
+        return properties, format_properties(properties).encode()
 
     def _admit(self, request: AnySend, call: Call) -> tuple[Topic, int]:
         """Return the topic and the queue that a send may go to; raises Refusal."""

@@ -4,6 +4,32 @@ Importing this package fills `row.TABLE`. A request that no program answers yet 
 when clients are known to send it: the router then says "not supported" with its name.
 """
 
-from roquet.wire.requests import client, groups, names, offsets, order, pull, query, send, settings, topics
+from roquet.wire.requests import (
+    client,
+    groups,
+    names,
+    offsets,
+    order,
+    pull,
+    query,
+    replica,
+    retry,
+    send,
+    settings,
+    topics,
+)
 
-__all__ = ["client", "groups", "names", "offsets", "order", "pull", "query", "send", "settings", "topics"]
+__all__ = [
+    "client",
+    "groups",
+    "names",
+    "offsets",
+    "order",
+    "pull",
+    "query",
+    "replica",
+    "retry",
+    "send",
+    "settings",
+    "topics",
+]
