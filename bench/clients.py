@@ -7,12 +7,12 @@ of Apache's own scripts. Reference: benchmark/producer.sh, benchmark/runclass.sh
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.probe import TOPIC
-from bench.process_info import CpuWindow
+from bench.process_info import CpuTrace
 from bench.reports import REPORT_SPAN_S, Report, combine, consumed_reports, sent_reports
 from tests.peers import jars
 from tests.peers.child import Child, ChildError
@@ -22,7 +22,12 @@ SENDER_THREADS = 64
 BODY_BYTES = 128
 CONSUMER_GROUP = "bench_consumer"
 CONSUMER_THREADS = 20
-FIRST_REPORT_TIMEOUT_S = 60.0
+LINE_TIMEOUT_S = 60.0
+FIRST_LINE_S = REPORT_SPAN_S + 1
+"""When the first line comes; it covers all of that but the first second."""
+CONSUMED_LINE = 5
+"""The line that tells the rate of consumption: it begins five seconds after the start, and ends early
+enough for the backlog to last."""
 SOURCES = Path(__file__).parent / "java"
 
 
@@ -31,6 +36,8 @@ class Load(NamedTuple):
 
     report: Report
     cpu_s_per_million: float
+    moved_max: float
+    """More messages than the client can have seen by the end of the last window."""
 
 
 class Latency(NamedTuple):
@@ -39,20 +46,21 @@ class Latency(NamedTuple):
 
 
 def send(namesrv: str, home: Path, broker_pid: int, windows: int, at_end: Callable[[], None]) -> Load:
-    """Send for the warm-up and some nine-second windows; `at_end` runs while it still sends."""
+    """Send for ten seconds of warm-up and some windows of nine; `at_end` runs while it still sends."""
+    chosen = [1 + number * REPORT_SPAN_S for number in range(1, windows + 1)]
     words = ["-n", namesrv, "-t", TOPIC, "-w", str(SENDER_THREADS), "-s", str(BODY_BYTES), "-ri", "1000"]
     with _start("Producer", home, words) as client:
-        load = _measure(client, sent_reports, broker_pid, windows)
+        load = _measure(client, sent_reports, broker_pid, chosen)
         at_end()
         client.kill()
     return load
 
 
-def consume(namesrv: str, home: Path, broker_pid: int, windows: int) -> Load:
-    """Consume a backlog for the warm-up and some nine-second windows."""
+def consume(namesrv: str, home: Path, broker_pid: int) -> Load:
+    """Consume a backlog for five seconds of warm-up and one window of nine."""
     words = ["-n", namesrv, "-t", TOPIC, "-g", CONSUMER_GROUP, "-w", str(CONSUMER_THREADS), "-ri", "1000"]
     with _start("Consumer", home, words) as client:
-        load = _measure(client, consumed_reports, broker_pid, windows)
+        load = _measure(client, consumed_reports, broker_pid, [CONSUMED_LINE])
         client.kill()
     return load
 
@@ -64,12 +72,19 @@ def latencies(namesrv: str, home: Path, warm_up_s: int, measured_s: int) -> Late
     numbers = map(str, (SENDER_THREADS, BODY_BYTES, warm_up_s, measured_s))
     argv = [*_jvm(home), "-cp", classpath, "roquet.bench.Latencies", namesrv, TOPIC, *numbers]
     with Child("latencies", argv, home / "latencies.out") as client:
-        limit_s = FIRST_REPORT_TIMEOUT_S + warm_up_s + measured_s
+        limit_s = LINE_TIMEOUT_S + warm_up_s + measured_s
         client.wait_until(lambda: '"p99_ms"' in client.text(), "its report", limit_s)
         client.kill()
     line = next(line for line in client.text().splitlines() if '"p99_ms"' in line)
     report = json.loads(line)
     return Latency(float(report["p99_ms"]), int(report["failures"]))
+
+
+def first_complaint(home: Path) -> str:
+    """Return the first exception in a client's log, for the reader of a run in which requests failed."""
+    log = home / "apache.log"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return next((line.strip() for line in lines if "Exception:" in line), "its log says nothing")
 
 
 def _start(program: str, home: Path, words: list[str]) -> Child:
@@ -90,25 +105,32 @@ def _jvm(home: Path) -> list[str]:
     return [jars.java(), *CLIENT_JVM, *places, *jars.OPENS]
 
 
-def _measure(client: Child, parse: Callable[[str], list[Report]], broker_pid: int, windows: int) -> Load:
-    """Cut the warm-up, which is what the first line covers, and read windows that do not overlap."""
-    _wait_for_reports(client, parse, 1)
-    window = CpuWindow(broker_pid)
-    read = []
-    for number in range(1, windows + 1):
-        reports = _wait_for_reports(client, parse, 1 + number * REPORT_SPAN_S)
-        read.append(reports[number * REPORT_SPAN_S])
-    used_cpu_s, _ = window.used()
-    report = combine(read)
-    messages = report.messages_per_s * REPORT_SPAN_S * windows
+def _measure(
+    client: Child, parse: Callable[[str], list[Report]], broker_pid: int, chosen: Sequence[int]
+) -> Load:
+    """Read the chosen lines, counted from 1, each of which covers the nine seconds before it."""
+    trace = CpuTrace(broker_pid)
+    used_cpu_s = 0.0
+    for number in chosen:
+        now = _wait_for_line(client, parse, number, trace)
+        used_cpu_s += trace.used(now - REPORT_SPAN_S, now)
+    lines = parse(client.text())
+    report = combine([lines[number - 1] for number in chosen])
+    messages = report.messages_per_s * REPORT_SPAN_S * len(chosen)
     if not messages:
         raise ChildError(f"{client.name} moved no message\n{client.tail()}")
-    return Load(report, used_cpu_s / messages * 1_000_000)
+    moved_max = lines[0].messages_per_s * FIRST_LINE_S + messages
+    return Load(report, used_cpu_s / messages * 1_000_000, moved_max)
 
 
-def _wait_for_reports(client: Child, parse: Callable[[str], list[Report]], count: int) -> list[Report]:
+def _wait_for_line(
+    client: Child, parse: Callable[[str], list[Report]], number: int, trace: CpuTrace
+) -> float:
+    """Wait for a line and return when it was seen, looking at the broker's CPU time meanwhile."""
+
     def is_there() -> bool:
-        return len(parse(client.text())) >= count
+        trace.look()
+        return len(parse(client.text())) >= number
 
-    client.wait_until(is_there, f"report {count}", FIRST_REPORT_TIMEOUT_S)
-    return parse(client.text())
+    client.wait_until(is_there, f"line {number}", LINE_TIMEOUT_S)
+    return trace.look()

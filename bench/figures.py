@@ -1,8 +1,9 @@
 """What the measured numbers say: medians, spreads, ratios to Apache, goals; pure.
 
 A ratio is taken within each round, where both brokers ran one after the other, and the median of these is
-told: a machine that is slower for a while then slows both sides of a ratio. What is measured and which
-goals it has is declared here once, and the table and the exit status follow.
+told: a machine that is slower for a while then slows both sides of a ratio. Numbers of a load in which
+requests failed count for nobody: Apache's producer rests for seconds after a failure, so its rate then says
+nothing. What is measured and which goals it has is declared here once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,8 +84,16 @@ GOALS = {
 PURE_MEASURES = (Measure.SENDS, Measure.SEND_CPU)
 """What is also told for Roquet without its compiled kernels."""
 
-Values = Mapping[Target, Mapping[Measure, Sequence[float]]]
-"""For each target and measure, one number for each round, in order."""
+LOAD_MEASURES = frozenset(
+    {
+        *(Measure.SENDS, Measure.MEAN, Measure.P99, Measure.SEND_CPU),
+        *(Measure.CONSUMED, Measure.CONSUME_CPU, Measure.LOADED_ANONYMOUS, Measure.LOADED_RESIDENT),
+    }
+)
+"""What cannot be compared when requests failed in that round."""
+
+Values = Mapping[Target, Sequence[Mapping[Measure, float]]]
+"""For each target, the numbers of each round, in order."""
 
 
 class Spread(NamedTuple):
@@ -116,9 +125,13 @@ def spread(numbers: Sequence[float]) -> Spread:
     return Spread(median(numbers), min(numbers), max(numbers))
 
 
-def ratios(ours: Sequence[float], apache: Sequence[float]) -> list[float]:
-    """Return ours by Apache's for each round that both have; rounds in which Apache's is 0 are left out."""
-    return [mine / theirs for mine, theirs in zip(ours, apache, strict=False) if theirs]
+def numbers_of(values: Values, target: Target, measure: Measure) -> dict[int, float]:
+    """Return a target's numbers that count, by round."""
+    return {
+        number: found[measure]
+        for number, found in enumerate(values.get(target, ()))
+        if measure in found and not (measure in LOAD_MEASURES and found.get(Measure.FAILURES))
+    }
 
 
 def compare(values: Values) -> list[Row]:
@@ -126,19 +139,22 @@ def compare(values: Values) -> list[Row]:
     rows = []
     for measure in Measure:
         targets = (Target.ROQUET, Target.PURE) if measure in PURE_MEASURES else (Target.ROQUET,)
-        apache = values.get(Target.APACHE, {}).get(measure, ())
+        apache = numbers_of(values, Target.APACHE, measure)
         for target in targets:
-            ours = values.get(target, {}).get(measure, ())
+            ours = numbers_of(values, target, measure)
             if not ours or not apache:
                 continue
-            found = ratios(ours, apache)
+            found = [ours[number] / apache[number] for number in ours if apache.get(number)]
             ratio = spread(found) if found else Spread(0.0, 0.0, 0.0)
-            rows.append(Row(measure, target, spread(apache), spread(ours), ratio, bool(found)))
+            sides = spread([*apache.values()]), spread([*ours.values()])
+            rows.append(Row(measure, target, *sides, ratio, bool(found)))
     return rows
 
 
 def verdict(row: Row) -> str:
-    """Return "reached", "missed", or an empty text where there is no goal."""
+    """Return "reached", "missed", or an empty text where there is no goal or nothing to compare."""
+    if row.measure is Measure.FAILURES:
+        return "missed" if row.ours.high else "reached"
     goal = GOALS.get((row.measure, row.target))
     if goal is None or not row.is_comparable:
         return ""
@@ -147,4 +163,4 @@ def verdict(row: Row) -> str:
 
 def failures(values: Values) -> float:
     """Return how many requests failed in all rounds, whoever the broker was: there should be none."""
-    return sum(sum(measures.get(Measure.FAILURES, ())) for measures in values.values())
+    return sum(found.get(Measure.FAILURES, 0.0) for rounds in values.values() for found in rounds)

@@ -47,17 +47,26 @@ def parse_memory(smaps_rollup: str) -> Memory:
     return Memory(kib["Rss"] / KIB, kib["Anonymous"] / KIB)
 
 
-class CpuWindow:
-    """CPU that a process uses from now on."""
+class CpuTrace:
+    """CPU time of a process, looked at again and again, so that any part of the past can be asked for."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._cpu_s = cpu_s(pid)
-        self._began_at = time.monotonic()
+        self._seen: list[tuple[float, float]] = []
+        self.look()
 
-    def used(self) -> tuple[float, float]:
-        """Return the CPU seconds and the seconds of the clock since the window was opened."""
-        return cpu_s(self._pid) - self._cpu_s, time.monotonic() - self._began_at
+    def look(self) -> float:
+        """Note the CPU time as it is now; return the time of the monotonic clock."""
+        now = time.monotonic()
+        self._seen.append((now, cpu_s(self._pid)))
+        return now
+
+    def used(self, since: float, until: float) -> float:
+        """Return the CPU seconds between two times, each taken as the look that was nearest to it."""
+        return self._at(until) - self._at(since)
+
+    def _at(self, moment: float) -> float:
+        return min(self._seen, key=lambda look: abs(look[0] - moment))[1]
 
 
 def machine(java: str) -> dict[str, str | int]:

@@ -25,22 +25,17 @@ class Result:
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self.about = dict(about)
-        self.values: dict[Target, dict[Measure, list[float]]] = {}
+        self.values: dict[Target, list[dict[Measure, float]]] = {}
 
     def add(self, target: Target, numbers: Mapping[Measure, float]) -> None:
         """Add the numbers of one round of one target."""
-        measures = self.values.setdefault(target, {})
-        for measure, number in numbers.items():
-            measures.setdefault(measure, []).append(number)
+        self.values.setdefault(target, []).append(dict(numbers))
 
     def save(self, name: str) -> Path:
         """Write the file and return its path."""
         FOLDER.mkdir(exist_ok=True)
         path = FOLDER / f"{name}.json"
-        values = {
-            target.value: {measure.value: numbers for measure, numbers in measures.items()}
-            for target, measures in self.values.items()
-        }
+        values = {target.value: rounds for target, rounds in self.values.items()}
         path.write_text(json.dumps({**self.about, "values": values}, indent=2, ensure_ascii=False) + "\n")
         return path
 
@@ -67,8 +62,8 @@ def load(path: Path) -> Result:
     values = stored.pop("values")
     result = Result(stored)
     result.values = {
-        Target(target): {Measure(measure): list(map(float, numbers)) for measure, numbers in measures.items()}
-        for target, measures in values.items()
+        Target(target): [{Measure(key): float(number) for key, number in found.items()} for found in rounds]
+        for target, rounds in values.items()
     }
     return result
 

@@ -68,7 +68,7 @@ def _cell(found: Spread) -> str:
 
 
 def _ratio(row: Row) -> str:
-    if not row.is_comparable:
+    if not row.is_comparable or row.measure is Measure.FAILURES:
         return ""
     ratio = row.ratio
     between = f" ({number(ratio.low)} – {number(ratio.high)})" if ratio.low != ratio.high else ""
@@ -78,7 +78,7 @@ def _ratio(row: Row) -> str:
 def _origin(result: Result) -> str:
     about = result.about
     machine = about["machine"]
-    rounds = max((len(measures[Measure.FAILURES]) for measures in result.values.values()), default=0)
+    rounds = max(map(len, result.values.values()), default=0)
     return (
         f"Measured {str(about['date'])[:10]} at commit {about['commit']}, {about['mode']} run of {rounds} "
         f"{'round' if rounds == 1 else 'rounds'}: {machine['cores']} cores ({machine['processor']}), "

@@ -11,7 +11,6 @@ from bench.figures import (
     Spread,
     compare,
     failures,
-    ratios,
     spread,
     verdict,
 )
@@ -21,7 +20,7 @@ from bench.servers import Target
 def test_every_measure_has_a_label_and_every_goal_a_row() -> None:
     assert set(LABELS) == set(Measure)
     for measure, target in GOALS:
-        rows = compare({Target.APACHE: {measure: [1.0]}, target: {measure: [1.0]}})
+        rows = compare({Target.APACHE: [{measure: 1.0}], target: [{measure: 1.0}]})
         assert [(row.measure, row.target) for row in rows] == [(measure, target)]
 
 
@@ -32,11 +31,33 @@ def test_a_spread_is_median_lowest_and_highest() -> None:
     assert spread([0.0]).percent == 0.0
 
 
+def sends(*rates: float, failed: float = 0.0) -> list[dict[Measure, float]]:
+    return [{Measure.SENDS: rate, Measure.FAILURES: failed} for rate in rates]
+
+
 def test_a_ratio_is_taken_within_its_round() -> None:
     # Twice as fast in each round, though the machine was ten times slower in the second.
-    assert ratios([200.0, 20.0], [100.0, 10.0]) == [2.0, 2.0]
-    assert ratios([1.0, 4.0], [0.0, 2.0]) == [2.0]
-    assert ratios([1.0, 2.0, 3.0], [1.0, 1.0]) == [1.0, 2.0]
+    row = compare({Target.APACHE: sends(100.0, 10.0), Target.ROQUET: sends(200.0, 20.0)})[0]
+    assert row.ratio == Spread(2.0, 2.0, 2.0)
+
+
+def test_a_round_that_one_side_lacks_pairs_with_no_other() -> None:
+    apache: list[dict[Measure, float]] = [{}, {Measure.CONSUMED: 10.0}, {Measure.CONSUMED: 0.0}]
+    ours = [{Measure.CONSUMED: 99.0}, {Measure.CONSUMED: 20.0}, {Measure.CONSUMED: 5.0}]
+    (row,) = compare({Target.APACHE: apache, Target.ROQUET: ours})
+    assert row.ratio == Spread(2.0, 2.0, 2.0)
+
+
+def test_a_load_with_failures_counts_for_nobody() -> None:
+    apache = [*sends(5.0, failed=23.0), *sends(100.0)]
+    rows = compare({Target.APACHE: apache, Target.ROQUET: sends(90.0, 90.0)})
+    assert [(row.measure, verdict(row)) for row in rows] == [
+        (Measure.SENDS, "missed"),
+        (Measure.FAILURES, "reached"),
+    ]
+    assert rows[0].apache == Spread(100.0, 100.0, 100.0)
+    (only,) = compare({Target.APACHE: sends(5.0), Target.ROQUET: sends(90.0, failed=1.0)})
+    assert (only.measure, verdict(only)) == (Measure.FAILURES, "missed")
 
 
 @pytest.mark.parametrize(
@@ -53,29 +74,30 @@ def test_a_goal_includes_its_bound(goal: Goal, ratio: float, reached: bool) -> N
 
 
 def test_rows_are_what_both_sides_have() -> None:
+    more = {Measure.MEAN: 1.0}
     values = {
-        Target.APACHE: {Measure.SENDS: [100.0, 80.0, 120.0], Measure.MEAN: [1.0], Measure.P99: [5.0]},
-        Target.ROQUET: {Measure.SENDS: [90.0, 88.0, 60.0], Measure.MEAN: [3.0]},
-        Target.PURE: {Measure.SENDS: [70.0, 48.0, 90.0], Measure.MEAN: [9.0]},
+        Target.APACHE: [{Measure.P99: 5.0, **more, **found} for found in sends(100.0, 80.0, 120.0)],
+        Target.ROQUET: [{**more, **found} for found in sends(90.0, 88.0, 60.0)],
+        Target.PURE: [{**more, **found} for found in sends(70.0, 48.0, 90.0)],
     }
     rows = compare(values)
     assert [(row.measure, row.target) for row in rows] == [
         (Measure.SENDS, Target.ROQUET),
         (Measure.SENDS, Target.PURE),
         (Measure.MEAN, Target.ROQUET),
+        (Measure.FAILURES, Target.ROQUET),
     ]
     assert rows[0].ratio == Spread(0.9, 0.5, 1.1)
-    assert [verdict(row) for row in rows] == ["missed", "reached", ""]
+    assert [verdict(row) for row in rows] == ["missed", "reached", "", "reached"]
 
 
 def test_without_a_number_of_apache_s_there_is_no_verdict() -> None:
-    (row,) = compare({Target.APACHE: {Measure.IDLE_CPU: [0.0]}, Target.ROQUET: {Measure.IDLE_CPU: [0.0]}})
+    (row,) = compare({Target.APACHE: [{Measure.IDLE_CPU: 0.0}], Target.ROQUET: [{Measure.IDLE_CPU: 0.0}]})
     assert not row.is_comparable
     assert verdict(row) == ""
 
 
 def test_failures_of_all_brokers_count() -> None:
-    assert (
-        failures({Target.APACHE: {Measure.FAILURES: [0.0, 1.0]}, Target.PURE: {Measure.FAILURES: [2.0]}}) == 3
-    )
-    assert failures({Target.ROQUET: {Measure.SENDS: [5.0]}}) == 0
+    values = {Target.APACHE: sends(1.0, 1.0, failed=1.0), Target.PURE: sends(1.0, failed=1.0)}
+    assert failures(values) == 3
+    assert failures({Target.ROQUET: [{Measure.SENDS: 5.0}]}) == 0

@@ -55,7 +55,7 @@ def test_a_row_says_medians_ratio_goal_and_verdict() -> None:
     assert lines[2] == (
         "| sends per second (64 threads, 128 B) | 35,000 ±14 % | 52,500 ±14 % | 1.50× | ≥ 1× | reached |"
     )
-    assert lines[3] == "| failed requests | 0 | 0 |  | 0 |  |"
+    assert lines[3] == "| failed requests | 0 | 0 |  | 0 | reached |"
     assert "commit abc1234, full run of 2 rounds: 2 cores (a processor)" in lines[-1]
 
 
