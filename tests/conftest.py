@@ -12,7 +12,12 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-KERNELS = ("roquet.wire._frame_c", "roquet.store.format._record_c")
+KERNELS = (
+    "roquet.wire._frame_c",
+    "roquet.store.format._entries_c",
+    "roquet.store.format._record_c",
+    "roquet.broker.core._lane_c",
+)
 PURE = os.environ.get("ROQUET_PURE") == "1"
 
 # The machine may be busy with real servers beside the tests, so no example is judged by its duration.

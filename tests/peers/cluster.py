@@ -5,12 +5,13 @@ what Apache does, and that is how an expectation is found right or wrong.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.peers import apache, roquet
+from tests.peers.ports import free_broker_port
 
 TARGETS = ("roquet", "apache")
 
@@ -52,3 +53,46 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
             broker.kill()  # Apache's orderly stop takes about 20 s
     finally:
         names.kill()
+
+
+class KillableCluster:
+    """A chosen cluster whose broker can be killed (-9) and started again, on its port and its store.
+
+    `settings` are keys of broker.conf; the name server stays. Use as a context manager.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        self.target = chosen_target()
+        self._folder = folder
+        self._settings = {"brokerName": "broker-a", **settings}
+        self._names = (
+            apache.start_namesrv(folder / "namesrv")
+            if self.target == "apache"
+            else roquet.start_namesrv(folder / "namesrv")
+        )
+        self.namesrv = _address(self._names)
+        self._port = free_broker_port()
+        self.broker = f"127.0.0.1:{self._port}"
+        self._node = self._start()
+
+    def _start(self) -> apache.ApacheNode | roquet.RoquetNode:
+        if self.target == "apache":
+            home = self._folder / "broker"
+            return apache.start_broker(home, self.namesrv, self._port, settings=self._settings)
+        return roquet.start_broker(self._folder / "store", self.namesrv, self._port, self._settings)
+
+    def crash(self) -> None:
+        """Kill the broker and start it again."""
+        self._node.kill()
+        self._node = self._start()
+
+    def __enter__(self) -> "KillableCluster":
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._node.kill()
+        self._names.kill()
+
+
+def _address(node: apache.ApacheNode | roquet.RoquetNode) -> str:
+    return node.address if isinstance(node, apache.ApacheNode) else node.namesrv

@@ -18,6 +18,13 @@ from tests.peers.ports import free_broker_port, free_port
 READY_TIMEOUT_S = 30.0
 NO_SETTINGS: Mapping[str, str] = {}
 
+# A test must not depend on how full the disk of the machine is.
+ANY_DISK = {
+    "diskMaxUsedSpaceRatio": "100",
+    "diskSpaceCleanForciblyRatio": "100",
+    "diskSpaceWarningLevelRatio": "100",
+}
+
 
 class RoquetNode(NamedTuple):
     """A running Roquet: its process, and the addresses of its name server and its broker."""
@@ -45,7 +52,7 @@ def start_up(
     names = free_port() if namesrv_port is None else namesrv_port
     broker = free_broker_port() if broker_port is None else broker_port
     words = ["up", "--store", str(store), "--namesrv-port", str(names), "--broker-port", str(broker)]
-    argv = [*(command or program()), *words, *_set(settings)]
+    argv = [*(command or program()), *words, *_set({**ANY_DISK, **settings})]
     process = launch("roquet up", argv, store.with_name(f"{store.name}.out"))
     return RoquetNode(process, f"127.0.0.1:{names}", f"127.0.0.1:{broker}")
 
@@ -66,7 +73,7 @@ def start_broker(
     """Start a broker alone (`roquet broker`) that registers with this name server, ours or Apache's."""
     listen = free_broker_port() if port is None else port
     own = {"storePathRootDir": str(store), "listenPort": str(listen)}
-    argv = [*program(), "broker", "--namesrv", namesrv, *_set({**own, **settings})]
+    argv = [*program(), "broker", "--namesrv", namesrv, *_set({**ANY_DISK, **own, **settings})]
     process = launch("roquet broker", argv, store.with_name(f"{store.name}.out"))
     return RoquetNode(process, namesrv, f"127.0.0.1:{listen}")
 

@@ -1,7 +1,7 @@
 """What a store must still hold after it went from one broker to another: messages, topics, groups, offsets.
 
 `Carried` writes through whatever broker serves the store now and remembers what it wrote; `check` asks the
-next broker, Roquet's or Apache's, for every bit of it: by queue offset, by key, by unique key and by offset id.
+next broker, Roquet's or Apache's, for all of it: by queue offset, by key, by unique key and by offset id.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from roquet.client import Answered, Message, Plain
@@ -62,12 +63,10 @@ class Carried:
     async def add(self, client: Plain, broker: str, stop: str) -> None:
         """Write more messages and move the groups on; `stop` names the place on the way."""
         for topic in TOPICS:
-            await eventually(lambda topic=topic: client.route(topic), f"the route of {topic}")  # type: ignore[misc]
+            await eventually(partial(client.route, topic), f"the route of {topic}")
         for number in range(MESSAGES_EACH_STOP):
             topic, queue_id = TOPICS[number % 2], number % WRITE_QUEUES
-            body = f"{stop} {number} ".encode() + hashlib.sha256(str(number).encode()).digest() * (
-                number % 60
-            )
+            body = f"{stop} {number} ".encode() + hashlib.sha256(b"%d" % number).digest() * (number % 60)
             tag, key, color = f"tag-{number % 5}", f"{stop}-{number}", f"{number % 7} of — ☃"
             sent = await client.send(
                 topic, body, tag=tag, keys=f"{key} shared", queue_id=queue_id, properties={"color": color}
@@ -95,24 +94,26 @@ class Carried:
         """Find every message in every way that there is."""
         for (topic, queue_id), queue in self.by_queue().items():
             assert [message.queue_offset for message in queue] == list(range(len(queue))), "not dense"
-
-            async def is_dispatched(
-                topic: str = topic, queue_id: int = queue_id, end: int = len(queue)
-            ) -> None:
-                answer = await client.ask(broker, GetMaxOffset(topic, queue_id))
-                assert OffsetFound.decode(answer.ext).offset == end
-
-            await eventually(is_dispatched, f"the end of queue {queue_id} of {topic}")
-            await eventually(lambda topic=topic: client.route(topic), f"the route of {topic}")  # type: ignore[misc]
-            found: list[Message] = []
-            while len(found) < len(queue):
-                more = await client.read(topic, queue_id, len(found))
-                assert more, f"queue {queue_id} of {topic} ends after {len(found)} of {len(queue)} messages"
-                found += more
-            for written, read in zip(queue, found, strict=True):
-                assert same(written, read), (written, read)
+            await self._check_queue(client, broker, topic, queue_id, queue)
         for written in self.messages[::7]:
             await self._check_lookup(client, broker, written)
+
+    async def _check_queue(
+        self, client: Plain, broker: str, topic: str, queue_id: int, queue: list[Written]
+    ) -> None:
+        async def is_dispatched() -> None:
+            answer = await client.ask(broker, GetMaxOffset(topic, queue_id))
+            assert OffsetFound.decode(answer.ext).offset == len(queue)
+
+        await eventually(is_dispatched, f"the end of queue {queue_id} of {topic}")
+        await eventually(partial(client.route, topic), f"the route of {topic}")
+        found: list[Message] = []
+        while len(found) < len(queue):
+            more = await client.read(topic, queue_id, len(found))
+            assert more, f"queue {queue_id} of {topic} ends after {len(found)} of {len(queue)} messages"
+            found += more
+        for written, read in zip(queue, found, strict=True):
+            assert same(written, read), (written, read)
 
     async def _check_lookup(self, client: Plain, broker: str, written: Written) -> None:
         by_key = QueryMessage(written.topic, written.key, 64, 0, FOREVER_MS)

@@ -1,4 +1,4 @@
-"""A store goes from Apache's broker to Roquet and back, with new messages at each stop, and nothing is missing.
+"""A store goes from Apache's broker to Roquet and back, with new messages at each stop: nothing is missing.
 
 One way around after kill -9, the other after clean stops; the files are so small that there are several of
 each kind. Also the captured stores of tests/golden: a real process opens them and gives everything out.
@@ -31,6 +31,11 @@ SMALL_FILES = {
     "maxHashSlotNum": "100",
     "maxIndexNum": "400",
     "brokerName": "broker-a",
+    "diskSpaceCleanForciblyRatio": "99",
+    "diskSpaceWarningLevelRatio": "99",
+    # Without it Apache's broker gives up index entries that a crash left between its last full index file and
+    # its checkpoint, of its own stores too.
+    "messageIndexSafe": "true",
 }
 
 Node = apache.ApacheNode | roquet.RoquetNode
@@ -93,19 +98,14 @@ def stopped(node: Node) -> None:
 
 @pytest.mark.java
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("first", "end"),
-    [("apache", killed), ("roquet", stopped)],
-    ids=["apache-first-killed", "roquet-first-stopped"],
-)
-def test_a_store_goes_from_one_broker_to_the_other_and_back(
-    tmp_path: Path, first: str, end: Callable[[Node], None]
-) -> None:
-    second = {"apache": "roquet", "roquet": "apache"}[first]
+@pytest.mark.parametrize("end", [killed, stopped])
+def test_a_store_goes_from_apache_to_roquet_and_back(tmp_path: Path, end: Callable[[Node], None]) -> None:
     road = Road(tmp_path)
     try:
-        for broker in (first, second, first, second):
-            road.stop_at(broker, end, is_clean=end is stopped)
+        road.stop_at("apache", end, is_clean=True)
+        road.stop_at("roquet", end, is_clean=end is stopped)
+        road.stop_at("apache", killed, is_clean=end is stopped)
+        road.stop_at("roquet", stopped, is_clean=False)
     finally:
         road.names.kill()
     assert road.files("commitlog") > 5

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib
 
-_CHOICES = {"frame": "roquet.wire.frame", "record": "roquet.store.format.record"}
+_CHOICES = {
+    "entries": "roquet.store.format.entries",
+    "frame": "roquet.wire.frame",
+    "lane": "roquet.broker.core.lane",
+    "record": "roquet.store.format.record",
+}
 
 
 def kernels() -> dict[str, bool]:

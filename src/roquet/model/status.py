@@ -25,10 +25,10 @@ class PutStatus(Enum):
 
 
 class Appended(NamedTuple):
-    """What became of one append (of one draft, or of a batch that is stored as a whole).
+    """What became of one append (of one draft, or of several that are stored as a whole).
 
-    The numbers are meaningful only when the message is stored. `reason` says in words what was
-    refused and what to do, and is empty otherwise.
+    The numbers are meaningful only when the message is stored; `queue_offset` is the first draft's. `reason`
+    says in words what was refused and what to do, and is empty otherwise.
     """
 
     status: PutStatus
@@ -37,6 +37,7 @@ class Appended(NamedTuple):
     store_ms: int = 0
     size_bytes: int = 0
     reason: str = ""
+    queue_offsets: Sequence[int] = ()
 
 
 class GetStatus(Enum):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from roquet.ports import Clock, Net
@@ -48,7 +49,7 @@ class Dialer:
         if opening is None:
             opening = asyncio.get_running_loop().create_task(self._open(address))
             self._opening[address] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(address, None))
+            opening.add_done_callback(partial(self._opened, address))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -57,6 +58,11 @@ class Dialer:
             if opening.cancelled() and task is not None and not task.cancelling():
                 raise LinkClosed(f"gave up opening {address}: we are stopping") from None
             raise
+
+    def _opened(self, address: str, opening: asyncio.Task[Link]) -> None:
+        self._opening.pop(address, None)
+        if not opening.cancelled():
+            opening.exception()  # whoever waited may be gone: then nobody is left to look at it
 
     async def call(self, address: str, request: Header, timeout_s: float, body: bytes = b"") -> Frame:
         """Ask `host:port` and return its answer; raises OSError, TimeoutError included."""

@@ -53,8 +53,16 @@ class Call:
         self.answered = True  # not before: a reply that cannot be encoded may still be explained
 
 
+ServeRun = Callable[["Link", list[Frame], int], int]
+"""Serves one or more requests that came together, from a place on; returns how many, at least one."""
+
+
 class Link(asyncio.Protocol):
-    """One connection, either direction. `serve` gets every request that the peer sends."""
+    """One connection, either direction.
+
+    `serve` gets every request that the peer sends; a `serve_run`, where there is one, gets them instead, with
+    those that came in the same breath.
+    """
 
     __slots__ = (
         "_backlog",
@@ -70,6 +78,7 @@ class Link(asyncio.Protocol):
         "on_close",
         "peer",
         "serve",
+        "serve_run",
         "_opened",
     )
 
@@ -79,9 +88,11 @@ class Link(asyncio.Protocol):
         serve: Callable[[Call], None],
         on_open: Callable[[Link], None] | None = None,
         encoding: int = JSON,
+        serve_run: ServeRun | None = None,
     ) -> None:
         self._clock = clock
         self.serve = serve
+        self.serve_run = serve_run
         self.encoding = encoding
         self.on_close: list[Callable[[Link], None]] = []
         self.peer: tuple[str, int] = ("", 0)
@@ -258,18 +269,25 @@ class Link(asyncio.Protocol):
 
     def _take(self, frames: list[Frame]) -> None:
         """Serve frames until the peer turns out not to read its answers; keep the rest."""
-        for number, frame in enumerate(frames):
+        index = 0
+        while index < len(frames):
+            frame = frames[index]
             if frame.flag & FLAG_REPLY:
+                index += 1
                 future = self._connection.match(frame)
                 if future is not None and not future.done():
                     future.set_result(frame)
                 continue
             if self._stalled_since is not None:
-                self._backlog.extend(frames[number:])
+                self._backlog.extend(frames[index:])
                 return
             if self._transport is None:
                 return
-            self.serve(Call(self, frame))
+            if self.serve_run is not None:
+                index += self.serve_run(self, frames, index)
+            else:
+                self.serve(Call(self, frame))
+                index += 1
 
 
 def _address(name: object) -> tuple[str, int]:

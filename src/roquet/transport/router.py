@@ -14,13 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from roquet.transport.link import Call
+from roquet.transport.link import Call, Link
 from roquet.transport.tasks import Tasks, failure, send
 from roquet.wire.codes import Code
+from roquet.wire.frame import Frame
 from roquet.wire.reply import Deferred, Outcome, Reply
 from roquet.wire.row import TABLE, FieldError, Header, Row, row_of
 
 Handler = Callable[[Any, Call], Outcome | Coroutine[Any, Any, Outcome]]
+
+RunHandler = Callable[[Link, list[Frame], int], int]
+"""Takes frames of its code from a place on; returns how many it has taken care of, answers included."""
 
 
 class _Route(NamedTuple):
@@ -36,7 +40,9 @@ class Router:
         handlers: Mapping[type[Header], Handler],
         may_administer: Callable[[Call], bool],
         tasks: Tasks,
+        runs: Mapping[type[Header], RunHandler] | None = None,
     ) -> None:
+        self._runs = {row_of(request).code: handler for request, handler in (runs or {}).items()}
         self._routes = {
             row_of(request).code: _Route(row_of(request), handler) for request, handler in handlers.items()
         }
@@ -54,7 +60,20 @@ class Router:
             for route in self._routes.values()
             if route.row.header not in requests
         }
-        return Router(handlers, self._may_administer, self._tasks)
+        runs = {TABLE[code].header: handler for code, handler in self._runs.items()}
+        return Router(handlers, self._may_administer, self._tasks, runs)
+
+    def serve_run(self, link: Link, frames: list[Frame], start: int) -> int:
+        """Serve the next frame, or a run of frames of one code that a handler takes together.
+
+        Returns how many were served, at least one.
+        """
+        run = self._runs.get(frames[start].code)
+        taken = run(link, frames, start) if run is not None else 0
+        if taken:
+            return taken
+        self.serve(Call(link, frames[start]))
+        return 1
 
     def serve(self, call: Call) -> None:
         """Handle one call; whatever goes wrong becomes an answer, never an exception."""

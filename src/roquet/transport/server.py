@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from roquet.ports import Clock, Listener, Net
-from roquet.transport.link import Call, Link
+from roquet.transport.link import Call, Link, ServeRun
 from roquet.wire.frame import JSON
 
 log = logging.getLogger("roquet.transport")
@@ -38,6 +38,7 @@ class Server:
         links_max: int = 20_000,
         idle_s: float = IDLE_SECONDS_MAX,
         encoding: int = JSON,
+        serve_run: ServeRun | None = None,
     ) -> None:
         self._net = net
         self._clock = clock
@@ -46,6 +47,7 @@ class Server:
         self._links_max = links_max
         self._idle_s = idle_s
         self._encoding = encoding
+        self._serve_run = serve_run
         self._listeners: list[Listener] = []
         self._sweeper: asyncio.Task[None] | None = None
         self._warned_at = float("-inf")
@@ -80,7 +82,7 @@ class Server:
             link.close()
 
     def _accept(self) -> asyncio.Protocol:
-        return Link(self._clock, self._serve, self._opened, self._encoding)
+        return Link(self._clock, self._serve, self._opened, self._encoding, self._serve_run)
 
     def _opened(self, link: Link) -> None:
         if len(self.links) >= self._links_max:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roquet.broker.core.topics import Identity, TopicRules, Topics, change_attributes, system_topics
+from roquet.broker.core.topics import Identity, TopicRules, Topics, system_topics
 from roquet.model.topic import Perm, Topic
 
 IDENTITY = Identity("DefaultCluster", "broker-a", 0)
@@ -96,31 +96,3 @@ def test_the_trace_topic_exists_when_it_is_switched_on() -> None:
     found = {topic.topic_name: topic for topic in system_topics(IDENTITY, TopicRules(trace_topic="TRACE"))}
     assert found["TRACE"].write_queue_nums == 1
     assert found["rmq_sys_SYNC_BROKER_MEMBER_broker-a"].perm == Perm.INHERIT
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("+message.type=FIFO", {"message.type": "FIFO"}),
-        ("+reserve.time=-1, +message.type=NORMAL", {"reserve.time": "-1", "message.type": "NORMAL"}),
-        ("-message.type", {}),
-    ],
-)
-def test_attributes_change(text: str, expected: dict[str, str]) -> None:
-    assert change_attributes({}, text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "+message.tipe=FIFO",
-        "message.type=FIFO",
-        "+message.type=ODD",
-        "+reserve.time=-2",
-        "+queue.type=BatchCQ",
-        "+",
-    ],
-)
-def test_attributes_that_make_no_sense_are_refused_by_name(text: str) -> None:
-    with pytest.raises(ValueError, match=r"message|reserve|queue|\+"):
-        change_attributes({}, text)

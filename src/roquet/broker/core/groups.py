@@ -75,9 +75,14 @@ class Groups:
         """Store new or changed groups."""
         new = [group for group in changed if self.table.get(group.group_name) != group]
         if new:
+            before = dict(self.table)
             for group in new:
                 self.table[group.group_name] = group
-            self._changed()
+            try:
+                self._changed()
+            except OSError:
+                self.table = before  # what is not saved must not be built on
+                raise
 
     def delete(self, name: str) -> bool:
         """Forget a group and what it may not read; returns whether it was there."""

@@ -1,6 +1,6 @@
 """Pulls that found nothing wait here until a message arrives for them or their time is up.
 
-    pull ─▶ nothing yet ─▶ park(queue, offset, codes) ──┬─ arrival that matches ─▶ wake
+    pull ─▶ nothing yet ─▶ park(queue, offset, match) ──┬─ arrival that matches ─▶ wake
                                                         └─ deadline            ─▶ wake (timed out)
 
 A request is woken once and then gone; running the pull again is the waker's affair. Bounded: when the
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from roquet.model.match import Match
 from roquet.model.message import Entry
 from roquet.ports import Clock, Timer
 
@@ -23,16 +24,22 @@ Wake = Callable[[bool], None]
 
 
 class _Place:
-    __slots__ = ("codes", "key", "queue_offset", "timer", "wake")
+    __slots__ = ("key", "match", "queue_offset", "timer", "wake")
 
-    def __init__(
-        self, key: tuple[str, int], queue_offset: int, codes: frozenset[int] | None, wake: Wake
-    ) -> None:
+    def __init__(self, key: tuple[str, int], queue_offset: int, match: Match, wake: Wake) -> None:
         self.key = key
         self.queue_offset = queue_offset
-        self.codes = codes
+        self.match = match
         self.wake = wake
         self.timer: Timer | None = None
+
+    def wants(self, entry: Entry) -> bool:
+        match = self.match
+        if self.queue_offset > entry.queue_offset:
+            return False
+        if match is None:
+            return True
+        return entry.tag_code in match if isinstance(match, frozenset) else match(entry.properties)
 
 
 class Parking:
@@ -49,17 +56,17 @@ class Parking:
         topic: str,
         queue_id: int,
         queue_offset: int,
-        codes: frozenset[int] | None,
+        match: Match,
         timeout_ms: int,
         wake: Wake,
     ) -> bool:
-        """Keep a request until a message at or after `queue_offset` has one of the tag codes.
+        """Keep a request until a message at or after `queue_offset` is wanted.
 
         Returns False when there is no place left.
         """
         if self.count >= self._places_max:
             return False
-        place = _Place((topic, queue_id), queue_offset, codes, wake)
+        place = _Place((topic, queue_id), queue_offset, match, wake)
         self._by_queue.setdefault(place.key, {})[place] = None
         self.count += 1
         place.timer = self._clock.call_at(
@@ -75,13 +82,7 @@ class Parking:
             places = self._by_queue.get((entry.topic, entry.queue_id))
             if not places:
                 continue
-            ready = [
-                place
-                for place in places
-                if place.queue_offset <= entry.queue_offset
-                and (place.codes is None or entry.tag_code in place.codes)
-            ]
-            for place in ready:
+            for place in [place for place in places if place.wants(entry)]:
                 self._leave(place)
                 place.wake(False)
 

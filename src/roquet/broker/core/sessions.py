@@ -10,7 +10,7 @@ ProducerManager of Apache 5.5.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from roquet.model.group import Subscription
@@ -31,7 +31,7 @@ class Channel(Protocol):
 class Member:
     """One client in one group."""
 
-    __slots__ = ("channel", "client_id", "language", "last_seen", "version")
+    __slots__ = ("channel", "client_id", "language", "last_seen", "subscriptions", "version")
 
     def __init__(self, channel: Channel, client_id: str, language: str, version: int, now: float) -> None:
         self.channel = channel
@@ -39,6 +39,8 @@ class Member:
         self.language = language
         self.version = version
         self.last_seen = now
+        self.subscriptions: Mapping[str, Subscription] = {}
+        """What this member alone subscribes, by topic; the group's table is what the last one said."""
 
 
 class ConsumerGroup:
@@ -75,10 +77,23 @@ class ConsumerData(NamedTuple):
     unit_mode: bool = False
 
 
+class Watcher(Protocol):
+    """Whoever follows what consumer groups subscribe."""
+
+    def joined(self, data: ConsumerData) -> None:
+        """A member has said all that it subscribes."""
+        ...
+
+    def left(self, group: str) -> None:
+        """A member has gone; it may have been the last."""
+        ...
+
+
 class Sessions:
     """The tables of live clients."""
 
     def __init__(self) -> None:
+        self.watchers: list[Watcher] = []
         self.producers: dict[str, dict[Channel, Member]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
 
@@ -108,10 +123,14 @@ class Sessions:
         changed = member is None or member.client_id != client_id
         if member is None or changed:
             # A client that reconnected keeps its id: its old channel must not count twice.
-            group.members[channel] = Member(channel, client_id, language, version, now)
+            member = group.members[channel] = Member(channel, client_id, language, version, now)
         else:
             member.last_seen = now
-        return self._subscribe(group, data.subscriptions) or changed
+        member.subscriptions = {each.topic: each for each in data.subscriptions}
+        changed = self._subscribe(group, data.subscriptions) or changed
+        for watcher in self.watchers:
+            watcher.joined(data)
+        return changed
 
     def _subscribe(self, group: ConsumerGroup, wanted: Iterable[Subscription]) -> bool:
         """Take over what a member subscribes; newer versions win, topics it left out are dropped."""
@@ -141,6 +160,8 @@ class Sessions:
             return False
         if not found.members:
             del self.consumers[group]
+        for watcher in self.watchers:
+            watcher.left(group)
         return True
 
     def leave_all(self, channel: Channel) -> list[str]:

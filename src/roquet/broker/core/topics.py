@@ -85,11 +85,14 @@ class Topics:
         self.rules = rules
         self.version = DataVersion(timestamp=now_ms())
         self.table: dict[str, Topic] = {}
+        self.ordinary: dict[str, int] = {}
+        """How many queues the topics have that take plain messages without a further look."""
         self._now_ms = now_ms
         self._on_change = on_change
         self.own_names = frozenset(topic.topic_name for topic in system_topics(identity, rules))
         for topic in system_topics(identity, rules):
             self.table[topic.topic_name] = topic
+            self._glance(topic.topic_name)
 
     def load(self, stored: object) -> None:
         """Take over what topics.json held; the broker's own topics keep their shape."""
@@ -97,6 +100,7 @@ class Topics:
         for name, topic in read.topic_config_table.items():
             if name not in self.own_names and not _fault(topic):
                 self.table[name] = topic
+                self._glance(name)
         self.version = read.data_version
 
     def dump(self) -> dict[str, Any]:
@@ -111,16 +115,19 @@ class Topics:
         """Store new or changed topics; those that are equal to the stored ones change nothing."""
         new = [topic for topic in changed if self.table.get(topic.topic_name) != topic]
         if new:
+            before = {topic.topic_name: self.table.get(topic.topic_name) for topic in new}
             for topic in new:
                 self.table[topic.topic_name] = topic
-            self._changed(new)
+            self._changed(new, before)
 
     def delete(self, *gone: str) -> list[str]:
         """Forget topics; returns those that were there."""
-        found = [name for name in gone if self.table.pop(name, None) is not None]
-        if found:
-            self._changed([])
-        return found
+        before = {name: self.table[name] for name in gone if name in self.table}
+        for name in before:
+            del self.table[name]
+        if before:
+            self._changed([], before)
+        return list(before)
 
     def is_own(self, name: str) -> bool:
         """True for topics that belong to the broker: users neither change nor delete them."""
@@ -164,11 +171,38 @@ class Topics:
 
     def touch(self) -> None:
         """Raise the version although no topic changed: what is said of all of them did."""
-        self._changed([])
+        self._changed([], {})
 
-    def _changed(self, new: list[Topic]) -> None:
-        self.version = self.version.next(self._now_ms())
-        self._on_change(new)
+    def _changed(self, new: list[Topic], before: Mapping[str, Topic | None]) -> None:
+        """Pass a change on. One that cannot be saved is taken back: a topic that the next start does not
+        know would leave acknowledged messages without a way to them."""
+        version = self.version
+        self.version = version.next(self._now_ms())
+        try:
+            self._on_change(new)
+        except BaseException:
+            self.version = version
+            for name, topic in before.items():
+                if topic is None:
+                    del self.table[name]
+                else:
+                    self.table[name] = topic
+            raise
+        finally:
+            for name in before:
+                self._glance(name)
+
+    def _glance(self, name: str) -> None:
+        """Keep what the lane for ordinary sends must know of a topic."""
+        topic = self.table.get(name)
+        if topic is None or topic.attributes or name in names.NO_SEND_TOPICS or _is_special(name):
+            self.ordinary.pop(name, None)
+        else:
+            self.ordinary[name] = max(topic.read_queue_nums, topic.write_queue_nums)
+
+
+def _is_special(name: str) -> bool:
+    return names.is_retry(name) or names.is_dead_letter(name) or name.startswith(names.SYSTEM_PREFIX)
 
 
 def _fault(topic: Topic) -> str:
@@ -176,36 +210,3 @@ def _fault(topic: Topic) -> str:
     if "+" in topic.topic_name and names.is_retry(topic.topic_name):
         return names.topic_fault(topic.topic_name.replace("+", "_"))
     return names.topic_fault(topic.topic_name)
-
-
-def change_attributes(current: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the attributes after a change such as `+message.type=FIFO,-reserve.time`.
-
-    Raises ValueError that names the key. Immutable keys may be set only when the topic is new.
-    """
-    allowed: dict[str, tuple[frozenset[str] | None, bool]] = {
-        "message.type": (frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}), True),
-        "queue.type": (frozenset({"SimpleCQ"}), False),
-        "cleanup.policy": (frozenset({"DELETE"}), False),
-        "reserve.time": (None, True),
-    }
-    changed = dict(current)
-    for change in filter(None, (part.strip() for part in text.split(","))):
-        sign, rest = change[0], change[1:]
-        key, _, value = rest.partition("=")
-        if sign not in "+-" or not key:
-            raise ValueError(f"wrong format of attribute change {change!r}: write +key=value or -key")
-        if key not in allowed:
-            raise ValueError(f"unsupported key: {key}")
-        values, mutable = allowed[key]
-        if not mutable and current and key not in current:
-            raise ValueError(f"attribute {key} cannot be changed after the topic was made")
-        if sign == "-":
-            changed.pop(key, None)
-            continue
-        if values is not None and value not in values:
-            raise ValueError(f"value {value!r} of {key} is not supported; allowed are {sorted(values)}")
-        if values is None and not (value.lstrip("-").isdecimal() and int(value) >= -1):
-            raise ValueError(f"value {value!r} of {key} must be a whole number, -1 or more")
-        changed[key] = value
-    return changed
