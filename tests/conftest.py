@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 KERNELS = (
     "roquet.wire._frame_c",
+    "roquet.wire._reply_c",
     "roquet.store.format._entries_c",
     "roquet.store.format._record_c",
     "roquet.broker.core._lane_c",

@@ -38,7 +38,7 @@ LONG_FUNCTIONS = {
     "src/roquet/broker/app.py:__init__": "the composition root names every part of the broker once",
 }
 
-PRINTERS = {"cli"}
+PRINTERS = {"cli", "describe.py", "__main__.py"}  # programs that a person runs
 """Folders whose programs talk to people on the standard output."""
 
 

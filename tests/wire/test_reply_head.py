@@ -22,7 +22,7 @@ TEXT = st.one_of(st.text("abcXYZ019_-#:./", max_size=40), st.text(max_size=20))
 @pytest.fixture(scope="module", params=TWINS)
 def head(request: pytest.FixtureRequest) -> Head:
     """Return one twin after the other."""
-    chosen: Head = importlib.import_module(f"roquet.wire._frame_{request.param}").reply_head
+    chosen: Head = importlib.import_module(f"roquet.wire._reply_{request.param}").reply_head
     return chosen
 
 
@@ -48,7 +48,7 @@ def test_head_and_body_are_the_joined_frame(
 def test_the_twins_agree(code: int, opaque: int, ext: dict[str, str], remark: str, body_size: int) -> None:
     answers = []
     for twin in TWINS:
-        module = importlib.import_module(f"roquet.wire._frame_{twin}")
+        module = importlib.import_module(f"roquet.wire._reply_{twin}")
         try:
             answers.append(module.reply_head(code, opaque, ext, remark, body_size, JSON))
         except UnicodeEncodeError as error:  # lone surrogates: neither twin can write them

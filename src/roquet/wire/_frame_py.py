@@ -1,17 +1,13 @@
-"""Cut frames out of a buffer, and begin answers: the readable twin, the specification of `_frame_c`."""
+"""Cut frames out of a buffer: the readable twin, which is the specification of `_frame_c`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from roquet.wire.codes import FLAG_REPLY
 from roquet.wire.header import (
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
     Frame,
     FrameError,
     decode_header,
-    encode_header,
 )
 
 
@@ -48,17 +44,3 @@ def split(data: bytes | bytearray) -> tuple[list[Frame], int]:
             )
         )
     return frames, position
-
-
-def reply_head(
-    code: int, opaque: int, ext: Mapping[str, str], remark: str, body_size: int, encoding: int
-) -> bytes:
-    """Return an answer's bytes up to its body."""
-    header = encode_header(Frame(code, opaque, FLAG_REPLY, ext, b"", remark, encoding=encoding))
-    return b"".join(
-        (
-            (4 + len(header) + body_size).to_bytes(4, "big"),
-            (encoding << 24 | len(header)).to_bytes(4, "big"),
-            header,
-        )
-    )

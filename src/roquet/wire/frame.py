@@ -6,8 +6,8 @@
     └────────┴─────┴──────────┴────────────────┴──────────┘    enc: 0 JSON, 1 ROCKETMQ binary
 
 A `Frame` is the value in between, the same for both header encodings (see `header.py`). Knows nothing
-of request codes or connections. `ROQUET_PURE=1` picks the readable twin `_frame_py` over the compiled
-`_frame_c`; both give the same values or the same errors (tests/wire/test_frame.py).
+of request codes or connections. `ROQUET_PURE=1` picks the readable twins (`_frame_py`,
+`_reply_py`) over the compiled ones; both give the same values or the same errors (tests/wire/test_frame.py).
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ from roquet.wire.header import (
 )
 
 if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
-    from roquet.wire._frame_py import reply_head, split
+    from roquet.wire._frame_py import split
+    from roquet.wire._reply_py import reply_head
 
     COMPILED: Final = False
 else:
     try:
-        from roquet.wire._frame_c import reply_head, split
+        from roquet.wire._frame_c import split
+        from roquet.wire._reply_c import reply_head
 
         COMPILED = True
     except ImportError:
-        from roquet.wire._frame_py import reply_head, split
+        from roquet.wire._frame_py import split
+        from roquet.wire._reply_py import reply_head
 
         COMPILED = False
 

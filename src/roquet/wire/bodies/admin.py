@@ -12,7 +12,7 @@ sent are in tests/wire/bodies/test_admin_bodies.py. Knows no tables and checks n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -120,13 +120,26 @@ class Connection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     version: int
 
 
+class SubscriptionView(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """One way in which members of a group subscribe a topic; without an expression they do not."""
+
+    client_ids: Sequence[str]
+    expression: str = ""
+    expression_type: str = ""
+
+
 class ConsumerConnections(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The members of a consumer group (203)."""
+    """The members of a consumer group (203).
+
+    `subscription_conflicts` is ours, and there only when members do not subscribe alike; Apache's tools
+    pass over members that they do not know.
+    """
 
     connection_set: list[Connection]
     consume_from_where: str
     consume_type: str
     message_model: str
+    subscription_conflicts: Mapping[str, list[SubscriptionView]] | msgspec.UnsetType = msgspec.UNSET
     subscription_table: Mapping[str, Subscription]
 
 
@@ -256,6 +269,15 @@ def encode_offsets(dump: Mapping[str, Any]) -> bytes:
 def encode_offset_table(offsets: Mapping[QueueName, int]) -> bytes:
     """Return where a reset has put each queue (222)."""
     return _encode({"offsetTable": by_queue(offsets)})
+
+
+def encode_offset_list(offsets: Mapping[QueueName, int]) -> bytes:
+    """Return the same as a list, as clients in C++ want it (220)."""
+    rows = [
+        {"brokerName": name.broker_name, "offset": offset, "queueId": name.queue_id, "topic": name.topic}
+        for name, offset in offsets.items()
+    ]
+    return _encode({"offsetTable": rows})
 
 
 def encode_client_states(states: Mapping[str, msgspec.Raw]) -> bytes:

@@ -16,7 +16,9 @@ from roquet.wire.requests import (
     retry,
     send,
     settings,
+    timer,
     topics,
+    transaction,
 )
 
 __all__ = [
@@ -31,5 +33,7 @@ __all__ = [
     "retry",
     "send",
     "settings",
+    "timer",
     "topics",
+    "transaction",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roquet.wire.row import Header, Int32, request
+from roquet.wire.row import Header, Int32, named, request
 
 
 @request(37, "END_TRANSACTION", to="broker", touches=("topic", "pub"))
@@ -21,6 +21,7 @@ class EndTransaction(Header):
     topic: str | None = None
     from_transaction_check: bool = False
     transaction_id: str | None = None
+    broker_name: str | None = named("bname", default=None)
 
 
 @request(39, "CHECK_TRANSACTION_STATE", to="client")
@@ -33,6 +34,7 @@ class CheckTransaction(Header):
     msg_id: str | None = None
     transaction_id: str | None = None
     offset_msg_id: str | None = None
+    broker_name: str | None = named("bname", default=None)
 
 
 @request(323, "RESUME_CHECK_HALF_MESSAGE", to="broker", touches=("topic", "update"), admin=True)

@@ -29,6 +29,11 @@ public final class Driver {
         Sharing.register(SCENARIOS);
         Administering.register(SCENARIOS);
         Holding.register(SCENARIOS);
+        Retrying.register(SCENARIOS);
+        Timing.register(SCENARIOS);
+        Selecting.register(SCENARIOS);
+        Moving.register(SCENARIOS);
+        Transacting.register(SCENARIOS);
     }
 
     private Driver() {
