@@ -87,18 +87,6 @@ def test_a_body_over_the_limit_is_refused_and_the_next_one_is_stored() -> None:
     Stage(store={"message_size_bytes_max": 1000}).play(scenario)
 
 
-@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELAY_MS", "TRAN_MSG"])
-def test_kinds_that_are_not_there_yet_are_refused(name: str) -> None:
-    async def scenario(stage: Stage, client: Plain) -> None:
-        value = "true" if name == "TRAN_MSG" else "3"
-        with pytest.raises(Answered) as refused:
-            await client.send("t", b"x", properties={name: value})
-        assert refused.value.code == Code.MESSAGE_ILLEGAL
-        await client.send("t", b"x", properties={"MY_DELAY": "3", "DELAY": "0"})
-
-    Stage().play(scenario)
-
-
 def batch(*bodies: bytes, properties: bytes = b"") -> bytes:
     parts = []
     for body in bodies:

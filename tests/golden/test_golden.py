@@ -96,6 +96,14 @@ def test_stores_hold_what_was_acknowledged_and_read(row: dict[str, Any], tmp_pat
     assert (tmp_path / row["name"] / "abort").exists() == (row["name"] == "crashed")
 
 
+def test_selectors_are_whole_and_unchanged() -> None:
+    row = MANIFEST["selectors"]
+    file = HERE / row["file"]
+    assert _sha256(file) == row["sha256"]
+    golden = json.loads(file.read_text("utf-8"))
+    assert (len(golden["selectors"]), len(golden["blooms"])) == (row["selectors"], row["blooms"])
+
+
 def _same(sent: dict[str, Any], stored: dict[str, Any]) -> bool:
     """Say whether a record is the acknowledged message; a parked one lies in another topic and queue."""
     parked = stored["properties"].get("REAL_TOPIC")

@@ -57,6 +57,8 @@ from roquet.transport.link import Call, Link
 from roquet.transport.router import Handler, Router
 from roquet.transport.server import Server
 from roquet.transport.tasks import Tasks
+from roquet.wire.codes import Code
+from roquet.wire.reply import Refusal
 from roquet.wire.requests.pull import LitePull, Pull
 from roquet.wire.row import Header
 
@@ -148,12 +150,26 @@ class Broker:
             self.stats,
             _pull_rules(settings),
             self._tasks.run,
+            self._hooks.expressions,
         )
-        self._clients = ClientHandlers(self.topics, self.groups, self.sessions, ports.clock, self._call_soon)
-        self.router = Router(self._routes(), self._may_administer, self._tasks)
+        tables = (self.topics, self.groups, self.offsets, self.sessions)
+        self._moving = MovingHandlers(*tables, self.store)
+        self._topic_handlers = TopicHandlers(self.topics, self.offsets, self.sessions, self.stats, self.store)
+        self._clients = ClientHandlers(
+            self.topics,
+            self.groups,
+            self.sessions,
+            ports.clock,
+            self._call_soon,
+            self._hooks.expressions,
+        )
+        self.router = Router(self._routes(), self._may_administer, self._tasks, self._send.runs())
         limits = (self._link_closed, settings.connections_max, settings.server_idle_s)
-        self._server = Server(ports.net, ports.clock, self.router.serve, *limits)
-        self._fast_server = Server(ports.net, ports.clock, self.router.without(Pull, LitePull).serve, *limits)
+        fast = self.router.without(Pull, LitePull)
+        self._server = Server(
+            ports.net, ports.clock, self.router.serve, *limits, serve_run=self.router.serve_run
+        )
+        self._fast_server = Server(ports.net, ports.clock, fast.serve, *limits, serve_run=fast.serve_run)
         self._dialer = Dialer(ports.net, ports.clock, self.router.serve)
         self._registration = Registration(
             self._dialer,
@@ -184,11 +200,11 @@ class Broker:
             self._settings,
             OffsetHandlers(topics, groups, offsets, store),
             QueryHandlers(store, sessions),
-            TopicHandlers(topics, offsets, sessions, stats, store),
+            self._topic_handlers,
             GroupHandlers(groups, offsets, stats),
             ConnectionHandlers(sessions, topics, groups, store, clock),
             ProgressHandlers(topics, groups, offsets, sessions, stats, store, clock, _local_time, address),
-            MovingHandlers(topics, groups, offsets, sessions, store),
+            self._moving,
             StatsHandlers(stats, self._runtime, store, self._disk, clock, self._hooks.runtime_texts),
             UpkeepHandlers(topics, store),
         ]
@@ -271,12 +287,12 @@ class Broker:
     # what changes tells
 
     def _topics_changed(self, changed: list[Topic]) -> None:
-        self._topics_file.save(self.topics.dump())
+        _save(self._topics_file, self.topics.dump(), "topic")
         if changed and self._is_registering:
             self._registration.changed(topic.topic_name for topic in changed)
 
     def _groups_changed(self) -> None:
-        self._groups_file.save(self.groups.dump())
+        _save(self._groups_file, self.groups.dump(), "group")
 
     def _link_closed(self, link: Link) -> None:
         self._clients.link_closed(link)
@@ -300,8 +316,12 @@ class Broker:
         self.topics.rules = _topic_rules(settings)
         self.groups.auto_create = settings.auto_create_group
         self._pull.rules = _pull_rules(settings)
+        self._send.set_terms(self._hooks.marks, self.store_settings.message_size_bytes_max)
         self._send.broker_perm = settings.permission
         self._send.accept_after_ms = settings.start_accept_send_ms
+        self._send.checks_message_type = settings.message_type_check
+        self._topic_handlers.allows_mixed = settings.mixed_message_type
+        self._moving.is_server_side = settings.use_server_side_reset
         self._clients.notify_enabled = settings.notify_group_changes
 
     def _terms(self) -> Terms:
@@ -343,13 +363,29 @@ class Broker:
         self.offsets.changed = False
 
     def _save_all(self) -> None:
+        """Save at the stop; topics and groups were saved with each change, so a refusal loses nothing."""
         self._save_offsets()
         self._tables.save_all()
-        self._topics_file.save(self.topics.dump())
-        self._groups_file.save(self.groups.dump())
+        for file, dump in ((self._topics_file, self.topics.dump), (self._groups_file, self.groups.dump)):
+            try:
+                file.save(dump())
+            except OSError as error:
+                log.error(
+                    "a table could not be saved at the stop: %s; it is as its last change left it", error
+                )
 
     def _call_soon(self, callback: Callable[[], None]) -> object:
         return asyncio.get_running_loop().call_soon(callback)
+
+
+def _save(file: Table, table: dict[str, Any], what: str) -> None:
+    """Save a table before its change is acknowledged; raises Refusal, and then nothing has changed."""
+    try:
+        file.save(table)
+    except OSError as error:
+        remark = f"the {what} cannot be saved, nothing was changed: {error}; free space or mend the disk"
+        log.error("%s", remark)
+        raise Refusal(Code.SERVICE_NOT_AVAILABLE, remark) from None
 
 
 def _say_if_failed(task: asyncio.Task[None]) -> None:

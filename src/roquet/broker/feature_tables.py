@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from roquet.broker.features import TableHook
+from roquet.broker.core.table_hook import TableHook
 from roquet.ports import Disk
 from roquet.store.tables import Table
 
@@ -47,3 +47,5 @@ class FeatureTables:
             log.error(
                 "config/%s could not be saved: %s; tried again with its next change", hook.file_name, error
             )
+            return
+        hook.saved()

@@ -122,24 +122,22 @@ _BROKER_GROUPS = {
         syncBrokerMetadataPeriod=5000 syncControllerMetadataPeriod=10000 syncFromLastFile=false
         syncMasterFlushOffsetWhenStartup=false totalReplicas=1
     """,
-    "not supported yet: transactions": """
-        transWriteOriginTransHalfEnable=true transactionCheckInterval=30000 transactionCheckMax=15
-        transactionMetricFlushInterval=10000 transactionOpBatchInterval=3000
-        transactionOpMsgMaxSize=4096 transactionTimeOut=6000 waitTimeMillsInTransactionQueue=3000
+    "the end of a transaction is written together with its message": """
+        transWriteOriginTransHalfEnable=true transactionMetricFlushInterval=10000
+        transactionOpBatchInterval=3000 transactionOpMsgMaxSize=4096
+        waitTimeMillsInTransactionQueue=3000
     """,
-    "not supported yet: messages for an arbitrary time": """
-        appendTopicForTimerDeleteKey=false mappedFileSizeTimerLog=104857600 timerCheckMetricsWhen=05
-        timerColdDataCheckIntervalMs=60000 timerCongestNumEachSlot=2147483647
-        timerEnableCheckMetrics=true timerEnableDisruptor=false timerEnableRetryUntilSuccess=false
-        timerFlushIntervalMs=1000 timerInterceptDelayLevel=false timerMaxDelaySec=259200
-        timerMetricSmallThreshold=1000000 timerPrecisionMs=1000 timerProgressLogIntervalMs=10000
-        timerRecallToTimeWheelEnable=true timerRecallToTimelineEnable=true timerRollWindowSlot=172800
+    "the timer has its own way: no threads, no snapshots; it retries until it succeeds": """
+        timerCheckMetricsWhen=05 timerColdDataCheckIntervalMs=60000
+        timerCongestNumEachSlot=2147483647 timerEnableCheckMetrics=true timerEnableDisruptor=false
+        timerEnableRetryUntilSuccess=false timerInterceptDelayLevel=false
+        timerMetricSmallThreshold=1000000 timerProgressLogIntervalMs=10000
+        timerRecallToTimeWheelEnable=true timerRecallToTimelineEnable=true
         timerSkipUnknownError=false timerStopDequeue=false timerStopEnqueue=false
-        timerWarmEnable=false timerWheelEnable=true timerWheelSnapshotFlush=false
-        timerWheelSnapshotIntervalMs=10000
+        timerWarmEnable=false timerWheelSnapshotFlush=false timerWheelSnapshotIntervalMs=10000
     """,
     "not supported yet: pop consumption and assignment by the broker": """
-        allowRecallWhenBrokerNotWriteable=true broadcastOffsetExpireMaxSecond=300
+        broadcastOffsetExpireMaxSecond=300
         broadcastOffsetExpireSecond=120 defaultMessageRequestMode=PULL defaultPopShareQueueNum=-1
         enableBroadcastOffsetStore=true enableNotifyAfterPopOrderLockRelease=true
         enableNotifyBeforePopCalculateLag=true enablePopBatchAck=false enablePopBufferMerge=false
@@ -153,7 +151,7 @@ _BROKER_GROUPS = {
         popPollingMapExpireTimeSeconds=600 popPollingMapSize=100000 popPollingSize=1024
         popResponseReturnActualRetryTopic=false popReviveConcurrency=32 popReviveMaxAttemptTimes=16
         popReviveMaxReturnSizePerRead=16384 popReviveSkipIfGroupAbsent=true priorityOrderAsc=true
-        recallMessageEnable=false retrieveMessageFromPopRetryTopicV1=true reviveAckWaitMs=180000
+        retrieveMessageFromPopRetryTopicV1=true reviveAckWaitMs=180000
         reviveInterval=1000 reviveMaxSlow=3 reviveQueueNum=8 reviveScanTime=10000
         serverLoadBalancerEnable=true skipWhenCKRePutReachMaxTimes=false
         useMessageFilterForNotification=true useSeparateRetryQueue=false waitTimeMillsInAckQueue=3000
@@ -175,8 +173,7 @@ _BROKER_GROUPS = {
         sampleSteps=32 searchBcqByCacheEnable=true
     """,
     "filters are evaluated without prepared bit maps": """
-        enableCalcFilterBitMap=false expectConsumerNumUseFilter=32 filterDataCleanTimeSpan=86400000
-        maxErrorRateOfBloomFilter=20
+        enableCalcFilterBitMap=false
     """,
     "there is no RocksDB in this store": """
         bottomMostCompressionTypeForConsumeQueueStore=zstd cleanRocksDBDirtyCQIntervalMin=60
@@ -205,7 +202,7 @@ _BROKER_GROUPS = {
         checkTransactionMessageEnable commitLogRecoverMaxNum=10
         configBlackList=configBlackList;brokerConfigPath defaultQueryMaxNum=32
         disappearTimeAfterStart=-1 enableCleanExpiredOffset=false
-        enableLogConsumeQueueRepeatedlyBuildWhenRecover=false enableMixedMessageType=false
+        enableLogConsumeQueueRepeatedlyBuildWhenRecover=false
         enableRegisterProducer=true enableScheduleAsyncDeliver=false filterServerNums
         flushConsumerOffsetHistoryInterval=60000 forceVerifyPropCRC=false haSlaveFallbehindMax
         indexFileReadEnable=true indexFileWriteEnable=true maxConsumeQueueScan=20000

@@ -124,7 +124,21 @@ class BrokerSettings:
     validate_system_topic_on_update: bool = True
     clear_retry_topic_on_delete: bool = True
     reject_transaction: bool = False
+    transaction_timeout_ms: int = 6_000
+    """A half message is asked about when it has been undecided for this time."""
+    transaction_check_interval_ms: int = 30_000
+    """How often undecided half messages are looked through."""
+    transaction_check_max: int = 15
+    """Questions after which a half message is given up."""
     store_reply: bool = True
+    mixed_message_type: bool = False
+    """Topics may be declared to take messages of every type."""
+    message_type_check: bool = True
+    """Refuse messages of another type than their topic declares; Apache leaves that to its proxy."""
+
+    recall_message: bool = False
+    """Let senders take timed messages back."""
+    recall_when_not_writable: bool = True
 
     # Consumers.
     long_polling: bool = True
@@ -133,6 +147,10 @@ class BrokerSettings:
     property_filter: bool = False
     """Allow SQL92 subscriptions."""
     filter_support_retry: bool = False
+    filter_data_keep_ms: int = 24 * 3_600_000
+    """How long the selector of a group that is gone is remembered."""
+    bloom_error_percent: int = 20
+    bloom_group_count: int = 32
     notify_group_changes: bool = True
     notify_group_changes_at_once: bool = True
     disable_slow_consumers: bool = False

@@ -17,7 +17,8 @@ from roquet.names.app import NameServer
 from roquet.ports import Clock
 from roquet.runtime.addresses import Addresses
 from roquet.runtime.settings import BrokerSettings, Endpoint, NamesSettings
-from roquet.sim.model_broker import SAVE_WINDOW_S, ModelBroker, Survives, Wrong
+from roquet.sim.attempts import Survives, Wrong
+from roquet.sim.model_broker import SAVE_WINDOW_S, ModelBroker
 from roquet.sim.world import World
 from roquet.store.settings import FlushMode, StoreSettings
 
@@ -25,7 +26,7 @@ ROOT_DIR = "/store"
 NAMES_PORT, BROKER_PORT = 9876, 10911
 STOP_LIMIT_S = 60.0
 DURABLE_AFTER_S = 12.0  # ASYNC flush syncs everything after 10 s, looking every 0.5 s
-STEADY_TOPICS = ("orders", "clicks", "audit")
+STEADY_TOPICS = ("orders", "clicks", "audit", "bills", "mails", "jobs")
 PASSING_TOPICS = ("passing-0", "passing-1")  # these are deleted and made again
 QUEUES = 3
 
@@ -81,6 +82,7 @@ class Node:
         self.life = 0  # goes up at each start and at each end
         self.power_cuts = 0
         self.is_up = False
+        self.is_handled = False  # somebody stops or starts it now
         self.task: asyncio.Task[None] | None = None
         self.disturbing = 0  # faults at work now
         self.disturbed_at = -1.0
@@ -92,21 +94,16 @@ class Node:
         return f"{self.host}:{self.port}"
 
 
-class NamesNode(Node):
-    """A host with a name server."""
-
-    server: NameServer
-
-
 class BrokerNode(Node):
     """A host with a broker, and the oracle for it."""
 
     broker: Broker
 
-    def __init__(self, host: str, name: str, mode: FlushMode) -> None:
+    def __init__(self, host: str, name: str, store: StoreSettings) -> None:
         super().__init__(host, BROKER_PORT)
         self.name = name
-        self.model = ModelBroker(Survives.POWER_CUT if mode is FlushMode.SYNC else Survives.KILL)
+        sees = Survives.POWER_CUT if store.flush_mode is FlushMode.SYNC else Survives.KILL
+        self.model = ModelBroker(sees, store.append_property_crc)
 
     @property
     def fast_address(self) -> str:
@@ -120,11 +117,12 @@ class Cluster:
         self.world = world
         self.plan = plan
         self.seed = seed
-        self.names = [NamesNode(f"127.0.0.{2 + n}", NAMES_PORT) for n in range(plan.names)]
+        self.names = [Node(f"127.0.0.{2 + n}", NAMES_PORT) for n in range(plan.names)]
         self.brokers = [
-            BrokerNode(f"127.0.0.{11 + n}", f"broker-{'ab'[n]}", plan.flush_mode) for n in range(plan.brokers)
+            BrokerNode(f"127.0.0.{11 + n}", f"broker-{'ab'[n]}", plan.store) for n in range(plan.brokers)
         ]
         self.nodes: list[Node] = [*self.names, *self.brokers]
+        self.has_index_gap = False  # a full disk kept a start from rebuilding an index, and the log said so
         self.hosts = {node.host: node for node in self.nodes}
 
     @property
@@ -164,13 +162,11 @@ class Cluster:
         self.world.power_on(node.host)
         ended = self.disturb(node)
         ready: asyncio.Future[bool] = self.world.loop.create_future()
+        program: Broker | NameServer
         if isinstance(node, BrokerNode):
-            program: Broker | NameServer = self._make_broker(node)
-            node.broker = program
+            program = node.broker = self._make_broker(node)
         else:
-            assert isinstance(node, NamesNode)
             program = self._make_names(node)
-            node.server = program
         node.life += 1
         self.note("life", node.host, node.life)
         node.task = self.world.start(node.host, _serve(program, ready))
@@ -191,7 +187,7 @@ class Cluster:
         addresses = Addresses((node.host,), node.host, node.host, ())
         return Broker(settings, self.plan.store, addresses, self.world.ports(node.host), 4711)
 
-    def _make_names(self, node: NamesNode) -> NameServer:
+    def _make_names(self, node: Node) -> NameServer:
         settings = NamesSettings(bind_address=node.host, kv_config_path="/kv.json")
         return NameServer(settings, self.world.ports(node.host))
 
@@ -229,13 +225,12 @@ class Cluster:
         node.disturbed_at = now = self.now()
         if not isinstance(node, BrokerNode):
             return
+        node.model.expires(node.broker.store.log_min_offset)
         calm = now if not node.disk_troubles else -1.0
         is_durable_known = not node.disk_troubles and node.disk_trouble_at < now - 2 * DURABLE_AFTER_S
-        durable_before = now - DURABLE_AFTER_S if is_durable_known and not node.model.is_doomed else -1.0
+        durable_before = now - DURABLE_AFTER_S if is_durable_known else -1.0
         saved_before = calm - SAVE_WINDOW_S if node.disk_trouble_at < now - 2 * SAVE_WINDOW_S else -1.0
         node.model.died(now, power_cut, durable_before, saved_before)
-        if power_cut:
-            node.model.is_doomed = False
 
 
 async def _serve(program: Broker | NameServer, ready: asyncio.Future[bool]) -> None:

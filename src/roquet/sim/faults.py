@@ -47,7 +47,9 @@ class Trouble:
         """Let disks refuse and clocks jump."""
         await self._each(DISK, until, self._disk)
 
-    async def _each(self, kinds: tuple[str, ...], until: float, strike: Callable[[str], Awaitable[None]]) -> None:
+    async def _each(
+        self, kinds: tuple[str, ...], until: float, strike: Callable[[str], Awaitable[None]]
+    ) -> None:
         allowed = [kind for kind in kinds if kind in self._kinds]
         while allowed:
             await self._cluster.sleep(self._rng.random() * 2 * self._pace_s)
@@ -61,20 +63,21 @@ class Trouble:
         return self._rng.choice((0.01, 0.3, 2.0, 10.0)) * (0.5 + self._rng.random())
 
     async def _machine(self, kind: str) -> None:
-        node = self._rng.choice(self._cluster.nodes)
-        await self._bring_down(node, kind)
-        await self._cluster.sleep(self._hold_s())
-        await bring_up(self._cluster, node)
+        await self._restart(self._rng.choice(self._cluster.nodes), kind, self._hold_s())
 
-    async def _bring_down(self, node: Node, kind: str) -> None:
+    async def _restart(self, node: Node, kind: str, hold_s: float) -> None:
+        if node.is_handled:
+            return
+        node.is_handled = True
         ended = self._cluster.disturb(node)
-        if not node.is_up:
-            pass
-        elif kind == "stop":
+        if kind == "stop":
             await self._cluster.stop(node)
         else:
             self._cluster.kill(node, power_cut=kind == "power")
+        await self._cluster.sleep(hold_s)
+        await bring_up(self._cluster, node)
         ended()
+        node.is_handled = False
 
     async def _net(self, kind: str) -> None:
         net, rng, cluster = self._cluster.world.net, self._rng, self._cluster
@@ -91,7 +94,8 @@ class Trouble:
         elif kind == "one-way":
             net.partition_one_way(*rng.sample((node.host, other), 2))
         elif kind == "clog":
-            net.clog(*rng.sample((node.host, other), 2), hold_s)
+            source, target = rng.sample((node.host, other), 2)
+            net.clog(source, target, hold_s)
         elif kind == "slow":
             net.set_delay(node.host, other, 0.05, 0.5)
         else:
@@ -126,29 +130,27 @@ class Trouble:
             disk.other_used_bytes = max(disk.capacity_bytes - used - 4096 * rng.randrange(60), 0)
         elif kind == "refused write":
             code = rng.choice((errno.ENOSPC, errno.EIO))
-            disk.fail(rng.choice(("write", "create", "reserve")), rng.choice(PLACES), code, rng.choice((1, 5)))
+            disk.fail(
+                rng.choice(("write", "create", "reserve")), rng.choice(PLACES), code, rng.choice((1, 5))
+            )
         elif kind == "table":
             disk.fail(rng.choice(("rename", "write")), "/config/", errno.ENOSPC, rng.choice((1, 3)))
         else:
             disk.fail("sync", rng.choice(PLACES), errno.EIO, 1)
-            node.model.is_doomed = True
         await cluster.sleep(hold_s)
         mend(cluster, node)
         node.disk_troubles -= 1
         node.disk_trouble_at = cluster.now()
-        if kind == "sync error" and node.is_up and not node.disturbing:
-            await self._bring_down(node, rng.choice(MACHINE))
-            await bring_up(cluster, node)
+        if kind == "sync error":
+            await self._restart(node, rng.choice(MACHINE), 0.0)
 
     async def end_all(self) -> None:
         """End every fault and bring everybody up."""
         self._cluster.world.net.heal_all()
         for node in self._cluster.nodes:
             mend(self._cluster, node)
-            if isinstance(node, BrokerNode) and node.is_up and "restart" in node.broker.store.refusal:
-                await self._bring_down(node, "kill")
-            if not node.is_up:
-                await bring_up(self._cluster, node)
+            if isinstance(node, BrokerNode) and "restart" in node.broker.store.refusal:
+                await self._restart(node, "kill", 0.0)
 
 
 def mend(cluster: Cluster, node: Node) -> None:
@@ -161,9 +163,7 @@ def mend(cluster: Cluster, node: Node) -> None:
 
 async def bring_up(cluster: Cluster, node: Node) -> None:
     """Start a node until its disk lets it, then look at all that it was to keep."""
-    if node.disturbing or node.is_up:
-        return
-    ended = cluster.disturb(node)
+    before = cluster.now()
     for _ in range(STARTS_MAX):
         if await cluster.start(node):
             break
@@ -171,5 +171,4 @@ async def bring_up(cluster: Cluster, node: Node) -> None:
     else:
         raise AssertionError(f"{node.host} could not be started")
     if isinstance(node, BrokerNode):
-        await audit(cluster, node)
-    ended()
+        await audit(cluster, node, before)

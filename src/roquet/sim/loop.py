@@ -123,6 +123,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
+        if self.is_closed():  # coroutines of the dead end when they are collected: nobody listens any more
+            return asyncio.Handle(callback, args, self, context)
         return super().call_soon(_program(context).call, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]

@@ -3,91 +3,34 @@
 Clients tell it what they tried and how it was answered, the cluster when a broker died and how. It says
 `Wrong` as soon as something is seen that cannot be: a promised message that is gone or changed, one that
 is there twice, an offset that went back, a queue with two owners. It knows no bytes, files or network.
-
-    tried ─▶ stored (survives KILL or POWER) ─▶ a cut that it need not survive ─▶ loose ─▶ found, or gone
-          └▶ refused: never to be seen            a deleted topic: loose for ever
+The states of a message are drawn in `attempts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, IntEnum
-from typing import NamedTuple
+
+from roquet.sim.attempts import Fate, Seen, Survives, Try, Wrong
 
 SAVE_WINDOW_S = 7.0  # offsets are saved every 5 s by a ticker of 1 s
-
-
-class Wrong(AssertionError):
-    """A promise was broken; the text says which."""
-
-
-class Survives(IntEnum):
-    """What an answer promises."""
-
-    NOTHING = 0
-    KILL = 1
-    POWER_CUT = 2
-
-
-class Fate(Enum):
-    """What is known of a try."""
-
-    TRIED = "tried"
-    STORED = "stored"
-    REFUSED = "refused"
-    LOOSE = "loose"
-    GONE = "gone"
-
-
-class Seen(NamedTuple):
-    """A message as a reader got it."""
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    log_offset: int
-    store_ms: int
-    tag: str
-    keys: str
-    body: bytes
-
 
 QueueKey = tuple[str, int]
 PositionKey = tuple[str, str, int]
 
 
-class Try:
-    """One attempt to store one message; every attempt has a body of its own."""
-
-    __slots__ = (
-        "body", "fate", "floor", "keys", "log_offset", "queue_id", "queue_offset", "store_ms", "stored_at",
-        "survives", "tag", "topic",
-    )  # fmt: skip
-
-    def __init__(self, topic: str, queue_id: int, tag: str, keys: str, body: bytes, floor: int) -> None:
-        self.topic, self.queue_id, self.tag, self.keys, self.body = topic, queue_id, tag, keys, body
-        self.floor = floor  # the queue's last acknowledged offset when this began: it must come behind it
-        self.fate = Fate.TRIED
-        self.survives = Survives.NOTHING
-        self.queue_offset = self.log_offset = self.store_ms = -1
-        self.stored_at = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.body[:16]!r} ({self.fate.value}, {self.topic}/{self.queue_id} at {self.queue_offset})"
-
-
 class ModelBroker:
     """What one broker has promised so far."""
 
-    def __init__(self, sees: Survives) -> None:
+    def __init__(self, sees: Survives, checks_properties: bool = True) -> None:
         self.sees = sees  # what a message that readers can see survives
+        self.checks_properties = checks_properties  # whether records carry a checksum of all their bytes
         self.tries: dict[bytes, Try] = {}
         self.queues: dict[QueueKey, dict[int, Try]] = {}
-        self.unsettled: dict[str, None] = {}  # topics with a deletion that may still happen
+        self.deleting: list[str] = []  # topics with a deletion under way
+        self.unanswered: list[str] = []  # and those whose deletion may still happen in this life
         self.positions: dict[PositionKey, list[tuple[float, frozenset[int | None]]]] = {}
         self.locks: dict[PositionKey, tuple[str, float]] = {}
         self.log_min_offset = 0
-        self.is_doomed = False  # a sync failed: what it covered may go with the next power cut
 
     # --- messages
 
@@ -95,11 +38,13 @@ class ModelBroker:
         queue = self.queues.get((topic, queue_id), {})
         floor = max((at for at, other in queue.items() if other.fate is Fate.STORED), default=-1)
         attempt = self.tries[body] = Try(topic, queue_id, tag, keys, body, floor)
-        if topic in self.unsettled:
+        if topic in self.deleting or topic in self.unanswered:
             attempt.fate = Fate.LOOSE
         return attempt
 
-    def stored(self, attempt: Try, queue_offset: int, log_offset: int, survives: Survives, now: float) -> None:
+    def stored(
+        self, attempt: Try, queue_offset: int, log_offset: int, survives: Survives, now: float
+    ) -> None:
         """Take the answer to a send."""
         if attempt.fate is Fate.LOOSE:
             return
@@ -121,6 +66,10 @@ class ModelBroker:
         attempt = self.tries.get(seen.body)
         if attempt is None:
             raise Wrong(f"nobody ever sent {seen}")
+        if attempt.fate is Fate.LOOSE and not self.checks_properties:
+            # Records have a checksum of the body alone: a power cut may tear the properties of what was
+            # not yet synced, and nobody can tell.
+            attempt.tag, attempt.keys = seen.tag, seen.keys
         if (attempt.topic, attempt.tag, attempt.keys) != (seen.topic, seen.tag, seen.keys):
             raise Wrong(f"{attempt} came back as {seen}")
         if attempt.queue_id not in (seen.queue_id, -1):
@@ -136,7 +85,9 @@ class ModelBroker:
         attempt.queue_id = seen.queue_id
         return attempt
 
-    def _place(self, attempt: Try, queue_offset: int, log_offset: int, survives: Survives, now: float) -> None:
+    def _place(
+        self, attempt: Try, queue_offset: int, log_offset: int, survives: Survives, now: float
+    ) -> None:
         queue = self.queues.setdefault((attempt.topic, attempt.queue_id), {})
         other = queue.get(queue_offset)
         if other is not None and other is not attempt and other.fate is Fate.STORED:
@@ -147,6 +98,10 @@ class ModelBroker:
         attempt.fate, attempt.queue_offset, attempt.log_offset = Fate.STORED, queue_offset, log_offset
         attempt.survives = max(attempt.survives, survives)
 
+    def expires(self, log_min_offset: int) -> None:
+        """Let go of what was deleted for its age or for space; a power cut may bring it back."""
+        self.log_min_offset = max(self.log_min_offset, log_min_offset)
+
     def promised(self, key: QueueKey) -> dict[int, Try]:
         """Return what must be readable in a queue now."""
         return {
@@ -155,7 +110,14 @@ class ModelBroker:
             if attempt.fate is Fate.STORED and attempt.log_offset >= self.log_min_offset
         }
 
-    def audit(self, key: QueueKey, promised: dict[int, Try], found: Sequence[Seen], now: float) -> None:
+    def is_visible(self, attempt: Try) -> bool:
+        """Return whether readers must find it now; what was answered before its sync may come later."""
+        is_kept = attempt.fate is Fate.STORED and attempt.log_offset >= self.log_min_offset
+        return is_kept and attempt.survives >= self.sees
+
+    def audit(
+        self, key: QueueKey, promised: dict[int, Try], found: Sequence[Seen], flushed_offset: int, now: float
+    ) -> None:
         """Compare all of a queue, read after a start, with what was promised before; nothing stays loose."""
         present = {seen.queue_offset: seen.body for seen in found}
         for offset, attempt in promised.items():
@@ -165,22 +127,20 @@ class ModelBroker:
                 raise Wrong(f"{attempt} is lost: it survives {attempt.survives.name}, there is {there!r}")
         for seen in found:
             attempt = self.seen(seen, now)
-            if attempt.fate is Fate.STORED and not self.is_doomed:
+            if attempt.fate is Fate.STORED and seen.log_offset < flushed_offset:
                 attempt.survives = Survives.POWER_CUT
         for offset, attempt in list(self.queues.get(key, {}).items()):
             if attempt.fate is Fate.LOOSE and present.get(offset) != attempt.body:
                 attempt.fate = Fate.GONE
                 del self.queues[key][offset]
 
-    def delete_begins(self, topic: str) -> None:
-        self.unsettled[topic] = None
+    def deletes(self, topic: str) -> None:
+        """Let go of all that was promised for a topic, when its deletion begins and when it is answered."""
         for attempt in self.tries.values():
             if attempt.topic == topic and attempt.fate is not Fate.GONE:
                 attempt.fate, attempt.queue_offset = Fate.LOOSE, -1
         for key in [key for key in self.queues if key[0] == topic]:
             del self.queues[key]
-        for position in [position for position in self.positions if position[1] == topic]:
-            del self.positions[position]
 
     # --- deaths
 
@@ -190,7 +150,7 @@ class ModelBroker:
         `durable_before`: what was stored before is on disk; `saved_before`: offsets set before are.
         """
         self.locks.clear()
-        self.unsettled.clear()
+        self.unanswered.clear()
         for attempt in self.tries.values():
             weak = attempt.survives < Survives.POWER_CUT and attempt.stored_at >= durable_before
             if power_cut and attempt.fate is Fate.STORED and weak:

@@ -20,6 +20,7 @@ from roquet.sim.world import World
 
 LIMIT_S = 3_600.0
 TAIL_LINES = 40
+SETTLE_S = 10.0  # a slow sync that began before the faults ended ends within
 
 
 class Outcome(NamedTuple):
@@ -36,11 +37,14 @@ class Outcome(NamedTuple):
 class _Mistakes(logging.Handler):
     """Collects what the programs log with a traceback: errors that nobody expected."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         super().__init__(logging.ERROR)
         self.found: list[str] = []
+        self._cluster = cluster
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.msg.startswith("the index cannot be rebuilt"):
+            self._cluster.has_index_gap = True
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and not isinstance(error, OSError):
             self.found.append(f"{record.getMessage()}: {error!r}")
@@ -60,8 +64,9 @@ async def _play(cluster: Cluster) -> None:
     )
     await trouble.end_all()
     await heals(cluster, clients[0])
+    await cluster.sleep(SETTLE_S)
     for broker in cluster.brokers:
-        await audit(cluster, broker)
+        await audit(cluster, broker, cluster.now())
         await same_as_log(cluster, broker)
     for client in clients:
         client.close()
@@ -74,13 +79,13 @@ async def _play(cluster: Cluster) -> None:
 def run_seed(seed: int) -> Outcome:
     """Run one seed and say how it went."""
     plan = plan_of(seed)
-    mistakes = _Mistakes()
+    world = World(seed)
+    cluster = Cluster(world, plan, seed)
+    mistakes = _Mistakes(cluster)
     root = logging.getLogger("roquet")
     propagate, root.propagate = root.propagate, False
     root.addHandler(mistakes)
     reason = ""
-    world = World(seed)
-    cluster = Cluster(world, plan, seed)
     try:
         world.run(_play(cluster), LIMIT_S)
         world.close()

@@ -10,8 +10,9 @@ import random
 
 import msgspec
 
+from roquet.sim.attempts import Wrong
 from roquet.sim.cluster import PASSING_TOPICS, QUEUES, STEADY_TOPICS
-from roquet.sim.model_broker import Fate, PositionKey, Wrong
+from roquet.sim.model_broker import PositionKey
 from roquet.sim.workload import Client, Visit, decode_messages
 from roquet.wire.codes import Code
 from roquet.wire.requests.client import GetConsumerList, Heartbeat, UnregisterClient
@@ -36,7 +37,7 @@ HITS_SURE = 30  # an answer holds 64 messages at most
 
 async def commit(client: Client) -> None:
     """Commit an offset, alone or with a pull."""
-    node, topic, queue_id = client.pick()
+    node, topic, queue_id = client.pick(STEADY_TOPICS)
     key: PositionKey = (client.group, topic, queue_id)
     at, life = client.any_offset(node, topic, queue_id), node.life
     node.model.committing(key, at, client.cluster.now())
@@ -51,7 +52,7 @@ async def commit(client: Client) -> None:
 
 async def query_offset(client: Client) -> None:
     """Ask for the committed offset: it must be what was committed last."""
-    node, topic, queue_id = client.pick()
+    node, topic, queue_id = client.pick(STEADY_TOPICS)
     key: PositionKey = (client.group, topic, queue_id)
     life = node.life
     answer = await client.ask(node, QueryOffset(*key, False))
@@ -62,7 +63,7 @@ async def query_offset(client: Client) -> None:
 
 async def reset(client: Client) -> None:
     """Move the group by order; commits are ignored until the next pull has been told."""
-    node, topic, queue_id = client.pick()
+    node, topic, queue_id = client.pick(STEADY_TOPICS)
     key: PositionKey = (client.group, topic, queue_id)
     life = node.life
     end = OffsetFound.decode((await client.ask(node, GetMaxOffset(topic, queue_id))).ext).offset
@@ -75,7 +76,7 @@ async def reset(client: Client) -> None:
     node.model.committed(key, at, client.cluster.now())
     got = await client.read(node, topic, queue_id, client.any_offset(node, topic, queue_id))
     moved = (Code.PULL_OFFSET_MOVED, at)
-    if node.life == life and topic in STEADY_TOPICS and (got.code, got.next_offset) != moved:
+    if node.life == life and (got.code, got.next_offset) != moved:
         raise Wrong(f"after a reset of {key} to {at} a pull was answered {got}")
 
 
@@ -110,7 +111,11 @@ async def lock(client: Client) -> None:
     body = {"clientId": client.client_id, "consumerGroup": "shared", "mqSet": [queue]}
     asked_at, life = client.cluster.now(), node.life
     answer = await client.ask(node, LockQueues(), msgspec.json.encode(body))
-    if answer.code != Code.SUCCESS or node.life != life or not msgspec.json.decode(answer.body)["lockOKMQSet"]:
+    if (
+        answer.code != Code.SUCCESS
+        or node.life != life
+        or not msgspec.json.decode(answer.body)["lockOKMQSet"]
+    ):
         return
     live_s = client.cluster.plan.lock_live_ms / 1000
     node.model.locked(key, client.client_id, asked_at, live_s, client.cluster.now())
@@ -128,34 +133,41 @@ async def make_topic(client: Client) -> None:
 async def delete_topic(client: Client) -> None:
     """Delete one of the topics that come and go."""
     node, topic = client.rng.choice(client.cluster.brokers), client.rng.choice(PASSING_TOPICS)
-    life = node.life
-    node.model.delete_begins(topic)
-    answer = await client.ask(node, DeleteTopic(topic))
-    if answer.code == Code.SUCCESS and node.life == life:
-        node.model.delete_begins(topic)  # what was tried meanwhile may have gone too
-        node.model.unsettled.pop(topic, None)
+    model = node.model
+    model.deletes(topic)
+    model.deleting.append(topic)
+    try:
+        await client.ask(node, DeleteTopic(topic))
+    except OSError:
+        model.unanswered.append(topic)
+        raise
+    finally:
+        model.deletes(topic)  # what was tried meanwhile may have gone too
+        model.deleting.remove(topic)
 
 
 async def query_key(client: Client) -> None:
     """Ask for a key: every message that has it must be among the answers."""
-    node, topic, _ = client.pick()
+    node, topic, _ = client.pick(STEADY_TOPICS)
     key, life = f"k{client.rng.randrange(150)}", node.life
-    if topic in PASSING_TOPICS:
-        return
     due = [
         attempt
         for attempt in node.model.tries.values()
-        if attempt.topic == topic and attempt.keys == key and attempt.fate is Fate.STORED
+        if attempt.topic == topic and attempt.keys == key and node.model.is_visible(attempt)
     ]
     answer = await client.ask(node, QueryMessage(topic, key, 64, 0, FOREVER_MS))
     found = {seen.body for seen in decode_messages(answer.body)} if answer.code == Code.SUCCESS else set()
     now = client.cluster.now()
-    if node.life != life or node.disk_troubles or now - node.disk_trouble_at < INDEX_SETTLES_S:
+    if (
+        client.cluster.has_index_gap
+        or node.life != life
+        or node.disk_troubles
+        or now - node.disk_trouble_at < INDEX_SETTLES_S
+    ):
         return
-    node.model.log_min_offset = node.broker.store.log_min_offset
+    node.model.expires(node.broker.store.log_min_offset)
     for attempt in due if len(due) < HITS_SURE else ():
-        is_kept = attempt.fate is Fate.STORED and attempt.log_offset >= node.model.log_min_offset
-        if is_kept and attempt.body not in found:
+        if node.model.is_visible(attempt) and attempt.body not in found:
             raise Wrong(f"{attempt} is not found by its key {key}")
 
 
@@ -165,39 +177,39 @@ async def view(client: Client) -> None:
     stored = [
         attempt
         for attempt in node.model.tries.values()
-        if attempt.fate is Fate.STORED and attempt.topic not in PASSING_TOPICS
+        if node.model.is_visible(attempt) and attempt.topic not in PASSING_TOPICS
     ]
     if not stored:
         return
     attempt, life = client.rng.choice(stored), node.life
     answer = await client.ask(node, ViewMessage(attempt.log_offset))
-    node.model.log_min_offset = node.broker.store.log_min_offset
-    if node.life != life or attempt.fate is not Fate.STORED:
-        return
-    if attempt.log_offset >= node.model.log_min_offset and attempt.body not in answer.body:
+    node.model.expires(node.broker.store.log_min_offset)
+    if node.life == life and node.model.is_visible(attempt) and attempt.body not in answer.body:
         raise Wrong(f"at {attempt.log_offset} lies {answer.remark or answer.body!r} instead of {attempt}")
 
 
 async def search(client: Client) -> None:
     """Ask which offset a time stands for: all before it must be older, all behind it not."""
-    node, topic, queue_id = client.pick()
+    node, topic, queue_id = client.pick(STEADY_TOPICS)
     known = [at for at in node.model.promised((topic, queue_id)).values() if at.store_ms > 0]
-    if not known or topic in PASSING_TOPICS:
+    if not known:
         return
     store_ms, life = client.rng.choice(known).store_ms + client.rng.choice((-1, 0, 1)), node.life
     answer = await client.ask(node, SearchOffset(topic, queue_id, store_ms))
     if node.life != life or answer.code != Code.SUCCESS:
         return
     found = OffsetFound.decode(answer.ext).offset
-    for attempt in known:
-        is_kept = attempt.fate is Fate.STORED and attempt.log_offset >= node.broker.store.log_min_offset
-        if is_kept and (attempt.queue_offset >= found) != (attempt.store_ms >= store_ms):
+    node.model.expires(node.broker.store.log_min_offset)
+    for attempt in filter(node.model.is_visible, known):
+        if (attempt.queue_offset >= found) != (attempt.store_ms >= store_ms):
             raise Wrong(f"{store_ms} ms is offset {found}, but {attempt} was stored at {attempt.store_ms}")
 
 
 async def route(client: Client) -> None:
     """Ask a name server; whatever it says, it must say it in time."""
-    await client.ask(client.rng.choice(client.cluster.names), GetRoute(client.rng.choice(STEADY_TOPICS), True))
+    await client.ask(
+        client.rng.choice(client.cluster.names), GetRoute(client.rng.choice(STEADY_TOPICS), True)
+    )
 
 
 VISITS: dict[Visit, int] = {

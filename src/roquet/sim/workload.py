@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from roquet.model.message import format_properties, java_hash, parse_properties
+from roquet.sim.attempts import Fate, Seen, Survives, Try, Wrong
 from roquet.sim.cluster import PASSING_TOPICS, QUEUES, STEADY_TOPICS, BrokerNode, Cluster, Node
-from roquet.sim.model_broker import Fate, Seen, Survives, Try, Wrong
 from roquet.store.format import record
 from roquet.store.settings import FlushMode
 from roquet.transport.dialer import Dialer
@@ -27,6 +27,7 @@ from roquet.wire.requests.send import Send, SendBatch, SendV2, Sent
 from roquet.wire.row import Header
 
 TAGS = ("", "A", "B", "Aa", "BB")  # the hashes of the last two are equal: readers get both
+MOSTLY_STEADY = STEADY_TOPICS * 4 + PASSING_TOPICS
 ANSWER_S_MAX = 10.0
 POLL_SLACK_S = 1.0
 STORED_CODES = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT)
@@ -89,10 +90,9 @@ class Client:
 
     # --- sending
 
-    def pick(self) -> tuple[BrokerNode, str, int]:
+    def pick(self, topics: tuple[str, ...] = MOSTLY_STEADY) -> tuple[BrokerNode, str, int]:
         """Choose a broker, a topic and a queue."""
-        topic = self.rng.choice(STEADY_TOPICS if self.rng.random() < 0.85 else PASSING_TOPICS)
-        return self.rng.choice(self.cluster.brokers), topic, self.rng.randrange(QUEUES)
+        return self.rng.choice(self.cluster.brokers), self.rng.choice(topics), self.rng.randrange(QUEUES)
 
     def draft(self, node: BrokerNode, topic: str, queue_id: int) -> Try:
         self._sent += 1
@@ -216,14 +216,16 @@ class Client:
         if node.life != life or topic in PASSING_TOPICS:
             return
         matching = [
-            seen for seen in everything if java_hash(seen.tag) in codes and seen.queue_offset < some.next_offset
+            seen
+            for seen in everything
+            if java_hash(seen.tag) in codes and seen.queue_offset < some.next_offset
         ]
         if [seen.body for seen in matching] != [seen.body for seen in some.messages]:
             raise Wrong(f"tags {wanted} of {topic}/{queue_id} from {at}: {some} instead of {matching}")
 
     async def poll(self) -> None:
         """Wait at the end of a queue; the answer must come with the message, or when the time is up."""
-        node, topic, queue_id = self.pick()
+        node, topic, queue_id = self.pick(STEADY_TOPICS)
         end = await self.read(node, topic, queue_id, 1 << 40)
         began, life, wait_s = self.cluster.now(), node.life, self.rng.choice((0.5, 3.0, 8.0))
         tag = self.rng.choice(("*", "A", "B"))
@@ -233,9 +235,10 @@ class Client:
             return
         if now - began > wait_s + POLL_SLACK_S:
             raise Wrong(f"a long poll of {wait_s} s at {topic}/{queue_id} took {now - began:.3f} s")
+        is_visible_at_once = node.model.sees is Survives.KILL
         for seen in got.messages[:1]:
             since = max(node.model.tries[seen.body].stored_at, began)
-            if now - since > POLL_SLACK_S and node.model.tries[seen.body].fate is Fate.STORED:
+            if now - since > POLL_SLACK_S and is_visible_at_once:
                 raise Wrong(f"{seen} was there since {since:.3f} and woke nobody until {now:.3f}")
 
 
@@ -248,8 +251,14 @@ def decode_messages(body: bytes) -> list[Seen]:
         properties = parse_properties(bytes(read.properties).decode())
         found.append(
             Seen(
-                read.topic, read.queue_id, read.queue_offset, read.log_offset, read.store_ms,
-                properties.get("TAGS", ""), properties.get("KEYS", ""), bytes(read.body),
+                read.topic,
+                read.queue_id,
+                read.queue_offset,
+                read.log_offset,
+                read.store_ms,
+                properties.get("TAGS", ""),
+                properties.get("KEYS", ""),
+                bytes(read.body),
             )  # fmt: skip
         )
         position += read.size_bytes

@@ -144,9 +144,11 @@ class CommitLog:
         for queue, entry in zip(queues, entries, strict=True):
             if not entry.sys_flag & _TRANSACTION_PREPARED:
                 queue.next_offset += 1
-        log_offsets = (start,) if len(entries) == 1 else [entry.log_offset for entry in entries]
-        first = entries[0]
-        appended = Appended(PutStatus.PUT_OK, log_offsets, first.queue_offset, store_ms, size)
+        log_offsets = [entry.log_offset for entry in entries]
+        queue_offsets = [entry.queue_offset for entry in entries]
+        appended = Appended(
+            PutStatus.PUT_OK, log_offsets, queue_offsets[0], store_ms, size, queue_offsets=queue_offsets
+        )
         run.waiting.append(Waiting(appended, entries, queues, self.end_offset, done, drafts[0].properties))
         self.pending_bytes += size
         return ""

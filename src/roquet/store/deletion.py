@@ -102,7 +102,10 @@ class Deletion:
     def _full_files(self) -> list[FileStat]:
         segments = self._log.segments
         current = segments.start_of(self._log.written_offset)
-        return [self._disk.stat(segments.path_of(start)) for start in segments.starts if start < current]
+        # The last file stays even when it is full and the next one could not be made: without any, log and
+        # queues would begin at 0 again.
+        starts = [start for start in segments.starts[:-1] if start < current]
+        return [self._disk.stat(segments.path_of(start)) for start in starts]
 
     async def _follow_log(self) -> None:
         log_min_offset = self._log.min_offset

@@ -2,8 +2,8 @@
 
 Runs right behind each write (ASYNC flush) or each sync (SYNC flush: nobody reads what a power cut could
 take back), and again over recovered records. The order is fixed: queues, index, then listeners, so that
-a listener that is woken by an entry can read it. It does not know bytes or files. Reference: Apache's
-ReputMessageService, 5.5.0.
+a listener that is woken by an entry can read it. An index that cannot be written stops nobody here. It does
+not know bytes or files. Reference: Apache's ReputMessageService, 5.5.0.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from roquet.model.message import Entry
 from roquet.store.commitlog import Waiting, has_queue_entry
 from roquet.store.index import Index
+from roquet.store.logscan import Stretch
 from roquet.store.queues import Queues
 
 log = logging.getLogger("roquet.store")
@@ -32,10 +33,6 @@ class Dispatch:
         """Everything in the log before it is dispatched."""
         self.store_ms = 0
         """Store time of the last dispatched message."""
-        self.index_error = ""
-        """Why the index is behind; new messages are refused as long as it is."""
-        self._index_backlog: list[Entry] = []
-        self._is_index_given_up = False
 
     def begin_at(self, log_offset: int, store_ms: int) -> None:
         self.offset = log_offset
@@ -55,49 +52,19 @@ class Dispatch:
         self.offset = stored[-1].end_offset
         self.store_ms = entries[-1].store_ms
 
-    def run_recovered(self, entries: Sequence[Entry]) -> None:
-        """Pass recovered entries to the index and the listeners; recovery itself fills the queues."""
-        self.index_recovered(entries)
+    def run_recovered(self, stretch: Stretch) -> None:
+        """Pass recovered records to the index and the listeners; recovery itself fills the queues."""
+        self.index_recovered(stretch)
         for listener in self._listeners:
-            listener(entries)
+            listener(stretch)
 
-    def index_recovered(self, entries: Sequence[Entry]) -> None:
-        """Put entries that a start has read from the log; a full disk does not stop it."""
-        if self._index is None or self._is_index_given_up:
-            return
-        try:
-            self._index.put(entries)
-        except OSError as error:
-            self._is_index_given_up = True
-            log.error(
-                "the index cannot be rebuilt from %d on: %s; free space, delete its folder and restart",
-                entries[0].log_offset,
-                error,
-            )
+    def index_recovered(self, stretch: Stretch) -> None:
+        """File records that a start has read from the log."""
+        if self._index is not None:
+            self._index.put_rows(stretch.survey.key_rows)
 
     def _tell(self, entries: Sequence[Entry]) -> None:
         if self._index is not None:
-            self._index_backlog += entries
-            self.retry_index()
+            self._index.put(entries)
         for listener in self._listeners:
             listener(entries)
-
-    def retry_index(self) -> None:
-        """Put what the index has not taken yet."""
-        if self._index is None or not self._index_backlog:
-            return
-        try:
-            self._index.put(self._index_backlog)
-        except OSError as error:
-            if not self.index_error:
-                log.error("the index cannot be written: %s; free space there, nothing is lost", error)
-            self.index_error = f"the index cannot be written: {error}; free space on its disk"
-            return
-        self._index_backlog = []
-        if self.index_error:
-            log.warning("the index can be written again")
-            self.index_error = ""
-
-    @property
-    def is_index_behind(self) -> bool:
-        return bool(self._index_backlog)

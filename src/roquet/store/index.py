@@ -1,66 +1,58 @@
 """The index: from a message's key to the places in the log where it was stored.
 
 Fed by dispatch behind every batch of appends, asked by queries. It is a view of the log: a file that
-is damaged, or not known to be on disk after a crash, is deleted, and `rebuild_from` says which part
-of the log must be put again (putting twice changes nothing). It compares hashes only: the reader of
-the log must check that the record really has the key.
+is damaged is deleted, and `rebuild_from` says which part of the log must be put again (putting twice
+changes nothing). It compares hashes only: the reader of the log must check that the record has the key.
 
-    put     entries ▸ slot words ▸ header, in this order: a number beyond the header's count is followed
-            down its chain, so a process that dies in between leaves nothing that is not repaired
-    query   newest file first, newest entry first; links must go down, so damage always ends
+    put         rows of keys ─▶ the last file's table in memory; a full file begins the next
+    write_out   once a second, in parts of a millisecond: memory ─▶ files         flush: and on disk
+    query       newest file first, newest entry first; links must go down, so damage always ends
 
-Slots are read and written by position, not through a mapping: a store into a mapped page can stall
-the event loop behind the journal. Measured beside a mapping: about 2 µs more for a key.
+No send waits for it or fails because of it: when the disk refuses, entries stay in memory up to
+`MEMORY_BYTES_MAX` and `error` says so. After an unclean stop a file is believed as far as its entries
+prove each other right (see `index_file`); only a full one that the checkpoint vouches for is not read.
+Apache deletes what the checkpoint does not vouch for: it counts on a header which it writes seldom.
 Reference: Apache's IndexService and IndexFile, 5.5.0.
 """
 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from roquet.model.message import Entry, SysFlag
-from roquet.ports import Clock, Disk, File
+from roquet.model.message import Entry
+from roquet.ports import Clock, Disk, File, FileStat
+from roquet.store.format.entries import ROW, key_rows
 from roquet.store.format.index_page import (
     EMPTY_HEADER,
     ENTRY,
     ENTRY_BYTES,
-    HEADER,
     HEADER_BYTES,
-    INT_MIN,
     SLOT,
     SLOT_BYTES,
     Geometry,
     Header,
     key_hash,
     parse_header,
-    seconds_since,
 )
+from roquet.store.index_file import PENDING_BYTES_MAX, IndexFile
 
 log = logging.getLogger(__name__)
 
 QUERY_COUNT_MAX = 64  # Apache's maxMsgsNumBatch
 QUERY_STEPS_MAX = 200_000  # entries looked at for one query; a hot key's chain may be millions long
 STEPS_BETWEEN_PAUSES = 500  # about a millisecond of the event loop
+
+MEMORY_BYTES_MAX = 64 << 20
+"""What waits for a disk that refuses, 3.3 million keys; beyond it the index stands still until a restart."""
+
 WARM_STEP_BYTES = 1 << 20
 
-_ROLLBACK = int(SysFlag.TRANSACTION_MASK)  # a plain number: flags cost a microsecond for each message
-
-
-class IndexFile:
-    """One file and its header, as far as it is known to be written."""
-
-    __slots__ = ("file", "header", "is_deleted", "is_dirty", "name", "path")
-
-    def __init__(self, name: str, path: str, header: Header) -> None:
-        self.name = name
-        self.path = path
-        self.header = header
-        self.file: File | None = None
-        self.is_dirty = False
-        self.is_deleted = False
+EVERYWHERE = 1 << 62
+"""A log offset behind all others."""
 
 
 class Wanted(NamedTuple):
@@ -93,7 +85,12 @@ class Index:
         self._on_roll = on_roll
         self._files: list[IndexFile] = []
         self._synced_ms = 0
+        self._backlog = bytearray()  # rows for a file that cannot be made yet
+        self._is_standing_still = self._is_doubtful = False
+        self._put_before = EVERYWHERE  # log offset of the last record that was put; EVERYWHERE: ask the files
         self.rebuild_from: int | None = None
+        self.error = ""
+        """Why the files are behind or doubtful: then a stop is not clean. Empty when all is well."""
 
     @property
     def last_store_ms(self) -> int:
@@ -123,196 +120,226 @@ class Index:
 
     # Start and end.
 
-    def load(self, safe_ms: int | None) -> None:
+    def load(self, safe_ms: int | None, safe_log_offset: int = EVERYWHERE) -> None:
         """Open what is there. `safe_ms` is None after a clean stop, else what the checkpoint vouches for.
 
-        The first file that is damaged or not vouched for is deleted with all later ones. Afterwards
-        `rebuild_from` is the log offset from which the log must be put again, None when nothing is
-        missing; an index without files asks for 0.
+        It also vouches for nothing from `safe_log_offset` on: a time says little of one millisecond.
+        The first file that cannot be believed is deleted with all later ones. Afterwards `rebuild_from`
+        is the log offset from which the log must be put again, None when nothing is missing.
         """
         assert not self._files
-        why = ""
+        found: list[FileStat] = []
         for entry in self._disk.list_dir(self._folder):
-            path = f"{self._folder}/{entry.name}"
             if entry.is_dir or not (entry.name.isascii() and entry.name.isdigit()):
-                log.warning("leaving %s alone: an index file is named by digits", path)
+                log.warning("leaving %s/%s alone: index files are named by digits", self._folder, entry.name)
+            else:
+                found.append(entry)
+        is_whole = bool(found)
+        while found:
+            entry = found.pop(0)
+            path = f"{self._folder}/{entry.name}"
+
+            def is_trusted(header: Header, is_last: bool = not found) -> bool:
+                is_vouched = header.end_ms <= (safe_ms or 0) and header.end_log_offset < safe_log_offset
+                return safe_ms is None or (is_vouched and not is_last)
+
+            if (why := self._take_over(path, entry.size_bytes, is_trusted)) == "":
                 continue
-            if why:
+            log.warning(
+                "deleting index file %s: %s; it is rebuilt from log offset %d",
+                path, why, self.last_log_offset,
+            )  # fmt: skip
+            self._disk.remove(path)
+            for later in found:
+                path = f"{self._folder}/{later.name}"
                 log.warning("deleting %s too: it follows a file that must be rebuilt", path)
                 self._disk.remove(path)
-                continue
-            found = self._look_at(path, entry.size_bytes, safe_ms)
-            if isinstance(found, Header):
-                self._files.append(IndexFile(entry.name, path, found))
-            else:
-                why = found
-                log.warning(
-                    "deleting index file %s: %s; it is rebuilt from log offset %d",
-                    path,
-                    why,
-                    self.last_log_offset,
-                )
-                self._disk.remove(path)
-        self.rebuild_from = self.last_log_offset if why or not self._files else None
-        self._synced_ms = self.last_store_ms
+            # A power cut must not bring them back beside newer ones: they lead to what is no longer there.
+            self._disk.sync_dir(self._folder)
+            found, is_whole = [], False
+        self.rebuild_from = None if is_whole and safe_ms is None else self.last_log_offset
+        self._synced_ms = self.last_store_ms if safe_ms is None else min(safe_ms, self.last_store_ms)
         if self._files:
-            self._warm(self._files[-1])
+            self._warm(self._files[-1].opened)
 
-    def _look_at(self, path: str, size_bytes: int, safe_ms: int | None) -> Header | str:
+    def _take_over(self, path: str, size_bytes: int, is_trusted: Callable[[Header], bool]) -> str:
+        """Go on with a file; return why that cannot be, or an empty text."""
         if size_bytes != self._geometry.file_size_bytes:
             return f"it has {size_bytes} bytes instead of {self._geometry.file_size_bytes}"
-        file = self._disk.open(path)
-        try:
-            header = parse_header(file.read_now(0, HEADER_BYTES), self._geometry)
-        finally:
+        file = IndexFile(self._disk, path, self._geometry, EMPTY_HEADER)
+        header = parse_header(file.opened.read_now(0, HEADER_BYTES), self._geometry)
+        if isinstance(header, str):
             file.close()
-        if isinstance(header, Header) and safe_ms is not None and header.end_ms > safe_ms:
-            return f"it reaches to {header.end_ms} ms, and only {safe_ms} ms was known to be on disk"
-        return header
+            return header
+        file.begin_with(header)
+        if not is_trusted(header):
+            why = file.relink()
+            if why:
+                file.close()
+                return why
+        self._files.append(file)
+        return ""
 
-    def _warm(self, file: IndexFile) -> None:
-        """Read the slots once, so that `put` finds them in the page cache."""
-        position, end = 0, self._geometry.entry_position(0)
+    def _warm(self, file: File) -> None:
+        """Read the slots once, so that the first `put` finds them in the page cache."""
+        position, end = 0, self._geometry.table_size_bytes
         while position < end:
-            position += len(self._open(file).read_now(position, min(WARM_STEP_BYTES, end - position)))
+            position += len(file.read_now(position, min(WARM_STEP_BYTES, end - position)))
+
+    def forget_from(self, log_offset: int) -> None:
+        """Delete the files that lead to this place of the log or behind it; sets `rebuild_from`.
+
+        For a start that finds the log shorter than the index, as a power cut can leave it.
+        """
+        while self._files and self._files[-1].header.end_log_offset >= log_offset:
+            file = self._files.pop()
+            log.warning("deleting index file %s: it leads behind the end of the log", file.path)
+            file.delete()
+        if self._disk.exists(self._folder):
+            self._disk.sync_dir(self._folder)  # a power cut must not bring them back beside newer ones
+        self._put_before = EVERYWHERE
+        self.rebuild_from = self.last_log_offset
+        self._synced_ms = min(self._synced_ms, self.last_store_ms)
+
+    async def write_out(self) -> None:
+        """Write what is in memory, leaving turns to others; `error` says whether it was possible."""
+        self._drain()
+        for file in list(self._files):
+            if file.is_behind:
+                while self._write_part(file):
+                    await self._clock.sleep_until(self._clock.monotonic())
+
+    def _write_part(self, file: IndexFile) -> bool:
+        """Write a part of a file's memory; return whether there is more to do now."""
+        if file.is_deleted:
+            return False
+        try:
+            if file.write_some():
+                return True
+        except OSError as error:
+            self._failed(error)
+            return False
+        if file is not self._files[-1] and not file.is_behind:
+            file.drop_table()
+        self._worked()
+        return False
 
     async def flush(self) -> None:
-        """Put all files on disk. Costly under load (each slot page is dirty): do it seldom."""
+        """Put all files on disk; `error` says when that failed. Costly under load: all slots are dirty."""
+        await self.write_out()  # first the rest of a round that an error has cut off
         last_ms = self.last_store_ms
-        for file in list(self._files):
-            if file.is_dirty and not file.is_deleted:
-                header = file.header
-                await self._open(file).sync()
-                file.is_dirty = file.header is not header
-        if self._files:
-            self._disk.sync_dir(self._folder)
+        await self.write_out()
+        if self.error:
+            return
+        try:
+            for file in list(self._files):
+                if not file.is_deleted:
+                    await file.sync()
+            if self._files:
+                self._disk.sync_dir(self._folder)
+        except OSError as error:
+            # The kernel may have dropped the pages: a later sync that succeeds would prove nothing.
+            self._is_doubtful = True
+            self.error = f"the index could not be synced: {error}; check the disk, then restart"
+            log.error("%s", self.error)
+            return
         self._synced_ms = last_ms
 
-    def flush_now(self) -> None:
-        """Like `flush`, blocking: for start-up and shutdown only."""
-        for file in self._files:
-            if file.is_dirty:
-                self._open(file).sync_now()
-                file.is_dirty = False
-        if self._files:
-            self._disk.sync_dir(self._folder)
-        self._synced_ms = self.last_store_ms
+    def write_now(self) -> None:
+        """Write what is in memory, blocking; `error` says whether it was possible."""
+        self._drain()
+        try:
+            for file in self._files:
+                file.write_all()
+        except OSError as error:
+            self._failed(error)
+        else:
+            self._worked()
 
     def close(self) -> None:
+        """Write what can be written and close the files; `flush` before it puts them on disk."""
+        self.write_now()
         for file in self._files:
-            if file.file is not None:
-                file.file.close()
-                file.file = None
+            file.close()
 
     def remove_before(self, log_min_offset: int) -> None:
         """Delete the files, except the last, that lead only to log offsets which are gone."""
         while len(self._files) > 1 and self._files[0].header.end_log_offset < log_min_offset:
-            self._delete(self._files.pop(0))
-
-    def _delete(self, file: IndexFile) -> None:
-        if file.file is not None:
-            file.file.close()
-            file.file = None
-        file.is_deleted = True
-        self._disk.remove(file.path)
-
-    def _open(self, file: IndexFile) -> File:
-        if file.file is None:
-            file.file = self._disk.open(file.path)
-        return file.file
+            self._files.pop(0).delete()
 
     # Writing.
 
     def put(self, entries: Sequence[Entry]) -> None:
-        """File the entries under their keys; those that were put before are skipped.
+        """File the entries under their keys; those that were put before are skipped. Never raises."""
+        rows = key_rows(entries)
+        if not rows:
+            return
+        if entries[0].log_offset > self._put_before and not (self._backlog or self._is_standing_still):
+            self._file(rows, 0)  # the send path: nothing to look up
+        else:
+            self.put_rows(rows)
+        self._put_before = entries[-1].log_offset
 
-        Raises OSError when the disk refuses; then nothing counts as put, and the same entries may be
-        put again.
-        """
-        run: list[tuple[int, int, int]] = []  # key hash, log offset, store ms
+    def put_rows(self, rows: bytes) -> None:
+        """File rows of keys, in log order; those that were put before are skipped. Never raises."""
+        if self._is_standing_still:
+            return
+        if self._backlog:
+            self._backlog += rows  # `write_out` tries again
+            return
+        position = self._first_new(rows)
+        if position < len(rows):
+            self._file(rows, position)
+
+    def _file(self, rows: bytes, position: int) -> None:
+        files = self._files
+        try:
+            if not files:
+                self._begin_file()
+            position = files[-1].take(rows, position)
+            while position < len(rows):
+                self._begin_file()
+                self._on_roll()
+                position = files[-1].take(rows, position)
+            if files[-1].pending_bytes > PENDING_BYTES_MAX and not self.error:
+                files[-1].write_entries()
+        except OSError as error:
+            self._backlog += memoryview(rows)[position:]
+            self._failed(error)
+
+    def _first_new(self, rows: bytes) -> int:
+        """Return the position of the first row that was not put before."""
         header = self._newest()
         newest = header.end_log_offset if not header.is_empty else -1
-        room = self._room()
-        for entry in entries:
-            keys = entry.keys
-            if not keys or entry.log_offset <= newest:
-                continue
-            if entry.sys_flag & _ROLLBACK == _ROLLBACK:
-                continue  # a rollback
-            # All keys of a record go into one file, so that "put before" is true for all or none.
-            if len(run) + len(keys) > room and (run or self._has_entries()):
-                self._write(run)
-                run = []
-                self._roll()
-                room = self._room()
-            log_offset, topic, store_ms = entry.log_offset, entry.topic, entry.store_ms
-            for key in keys[: self._geometry.max_entries - 1]:
-                run.append((key_hash(topic, key), log_offset, store_ms))
-            newest = log_offset
-        self._write(run)
+        if not rows or ROW.unpack_from(rows)[1] > newest:
+            return 0
+        numbers = range(len(rows) // ROW.size)
+        return ROW.size * bisect_right(numbers, newest, key=lambda n: ROW.unpack_from(rows, n * ROW.size)[1])
 
-    def _has_entries(self) -> bool:
-        return bool(self._files) and not self._files[-1].header.is_empty
+    def _drain(self) -> None:
+        if self._backlog:
+            rows, self._backlog = bytes(self._backlog), bytearray()
+            self.put_rows(rows)
 
-    def _room(self) -> int:
-        if not self._files:
-            return self._geometry.max_entries - 1
-        return self._geometry.max_entries - self._files[-1].header.next_number
-
-    def _write(self, run: list[tuple[int, int, int]]) -> None:
-        if not run:
+    def _failed(self, error: OSError) -> None:
+        if self._is_doubtful or self._is_standing_still:
             return
-        if not self._files:
-            self._begin_file()
-        current = self._files[-1]
-        file = self._open(current)
-        geometry, header = self._geometry, current.header
-        begin_ms = header.begin_ms if not header.is_empty else run[0][2]
-        begin_log_offset = header.begin_log_offset if not header.is_empty else run[0][1]
-        first = number = header.next_number
-        used_slots = header.used_slots
-        heads: dict[int, int] = {}
-        packed = bytearray(len(run) * ENTRY_BYTES)
-        position = 0
-        slots, pack = geometry.slots, ENTRY.pack_into
-        for hashed, log_offset, store_ms in run:  # the send path: no calls that can be avoided
-            slot = abs(hashed) % slots if hashed != INT_MIN else 0
-            previous = heads.get(slot)
-            if previous is None:
-                previous = self._head(file, slot, first)
-                used_slots += previous == 0
-            pack(packed, position, hashed, log_offset, seconds_since(begin_ms, store_ms), previous)
-            position += ENTRY_BYTES
-            heads[slot] = number
-            number += 1
-        current.is_dirty = True
-        file.write_at(geometry.entry_position(first), packed)
-        write, pack_slot = file.write_at, SLOT.pack
-        for slot, head in heads.items():
-            write(HEADER_BYTES + slot * SLOT_BYTES, pack_slot(head))
-        after = Header(
-            begin_ms, run[-1][2], begin_log_offset, run[-1][1], min(used_slots, geometry.slots), number
-        )
-        file.write_at(0, HEADER.pack(*after))
-        current.header = after
+        if not self.error:
+            log.error("the index cannot be written: %s; free space there, nothing is lost", error)
+        self.error = f"the index cannot be written: {error}; free space on its disk"
+        waiting = len(self._backlog) + sum(file.pending_bytes for file in self._files)
+        if waiting > MEMORY_BYTES_MAX:
+            self._is_standing_still = True
+            self.error = (
+                f"the index stands still: {error}; queries by key find nothing stored from now on, "
+                "until a restart files it"
+            )
+            log.error("%s", self.error)
 
-    def _head(self, file: File, slot: int, next_number: int) -> int:
-        """Return the newest entry of a slot that counts.
-
-        The read may block when the page is not cached; `load` has made that rare.
-        """
-        head: int = SLOT.unpack(file.read_now(HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES))[0]
-        while head >= next_number:
-            # Left by a write that did not reach the header. Its entries were written before the slot.
-            if head >= self._geometry.max_entries:
-                return 0
-            previous: int = ENTRY.unpack(file.read_now(self._geometry.entry_position(head), ENTRY_BYTES))[3]
-            head = previous if previous < head else 0
-        return max(head, 0)
-
-    def _roll(self) -> None:
-        self._begin_file()
-        self._on_roll()
+    def _worked(self) -> None:
+        if self.error and not (self._backlog or self._is_standing_still or self._is_doubtful):
+            log.warning("the index can be written again")
+            self.error = ""
 
     def _begin_file(self) -> None:
         if not self._files:
@@ -324,9 +351,8 @@ class Index:
             name = _next_name(self._files[-1].name)
         while self._disk.exists(f"{self._folder}/{name}"):
             name = _next_name(name)
-        path = f"{self._folder}/{name}"
-        created = IndexFile(name, path, EMPTY_HEADER)
-        created.file = self._disk.open(path, self._geometry.file_size_bytes)
+        created = IndexFile(self._disk, f"{self._folder}/{name}", self._geometry, EMPTY_HEADER)
+        created.create()
         self._files.append(created)
 
     # Reading.
@@ -351,14 +377,17 @@ class Index:
 
     async def _follow(self, file: IndexFile, wanted: Wanted, found: list[int], steps: int) -> int:
         """Walk one chain, adding to `found`; return the number of steps that the query has made."""
-        geometry, header, opened = self._geometry, file.header, self._open(file)
-        slot = geometry.slot_position(geometry.slot_of(wanted.key_hash))
-        number: int = SLOT.unpack(await _read(opened, slot, SLOT_BYTES))[0]
+        geometry, header, opened = self._geometry, file.header, file.opened
+        slot = geometry.slot_of(wanted.key_hash)
+        number = file.head(slot)
+        if number is None:
+            number = SLOT.unpack(await _read(opened, geometry.slot_position(slot), SLOT_BYTES))[0]
         # A file that is deleted or closed while we wait ends its chain.
-        while 0 < number < geometry.max_entries and len(found) < wanted.count_max and file.file is opened:
-            word, log_offset, seconds, previous = ENTRY.unpack(
-                await _read(opened, geometry.entry_position(number), ENTRY_BYTES)
-            )
+        while 0 < number < geometry.max_entries and len(found) < wanted.count_max and file.is_same(opened):
+            data = file.pending_entry(number)
+            if not data:
+                data = await _read(opened, geometry.entry_position(number), ENTRY_BYTES)
+            word, log_offset, seconds, previous = ENTRY.unpack(data)
             if number < header.next_number:
                 store_ms = header.begin_ms + seconds * 1000
                 if store_ms < wanted.begin_ms:

@@ -10,21 +10,19 @@ time lies before that of the records in front of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 
 from roquet.model.message import Entry
 from roquet.store.format import record
-from roquet.store.format.record import Stop
+from roquet.store.format.record import Stop, Survey
 from roquet.store.segments import Segments
 from roquet.store.settings import StoreSettings
 
 log = logging.getLogger("roquet.store")
 
-CHUNK_BYTES = 1024 * 1024
-"""Bytes scanned at once: larger chunks were slower (their entries fall out of the processor's cache)."""
-
-ENTRIES_MAX = 1 << 30
+CHUNK_BYTES = 8 * 1024 * 1024
+"""Bytes scanned at once: about 25 messages for each of a thousand queues, whose entries are added at once."""
 
 _MAGIC_START = record.MAGIC_V1.to_bytes(4, "big")[:3]
 _MAGIC_AT = 4
@@ -41,6 +39,46 @@ class Durable(NamedTuple):
     before_ms: int
 
 
+class Stretch(Sequence[Entry]):
+    """Records one behind the other: what queues and index need of them, and on demand an entry for each.
+
+    A gigabyte of small messages would be three million entries, which mostly nobody looks at.
+    """
+
+    __slots__ = ("_data", "_delays_ms", "_entries", "_file_end", "log_offset", "survey")
+
+    def __init__(
+        self, survey: Survey, data: bytes, log_offset: int, file_end: int, delays_ms: Sequence[int]
+    ) -> None:
+        self.survey = survey
+        self._data = data
+        self.log_offset = log_offset
+        self._file_end = file_end
+        self._delays_ms = delays_ms
+        self._entries: list[Entry] | None = None
+
+    def _made(self) -> list[Entry]:
+        if self._entries is None:
+            count = self.survey.record_count
+            self._entries = record.scan(
+                self._data, self.log_offset, self._file_end, False, self._delays_ms, count
+            ).entries
+        return self._entries
+
+    def __len__(self) -> int:
+        return self.survey.record_count
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
+        return self._made()[index]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._made())
+
+
 class LogScan:
     """One walk. `end_offset` and `last_store_ms` say where it came to, once it is over."""
 
@@ -54,8 +92,8 @@ class LogScan:
         self.last_record_offset = 0
         self.last_store_ms = 0
 
-    def records(self, start: int, stop: int | None = None) -> Iterator[list[Entry]]:
-        """Yield the entries of all records from `start` on, in log order, up to `stop` if it is given."""
+    def records(self, start: int, stop: int | None = None) -> Iterator[Stretch]:
+        """Yield all records from `start` on, in log order, up to `stop` if it is given."""
         segments = self._segments
         self.end_offset = start
         size = CHUNK_BYTES
@@ -64,49 +102,55 @@ class LogScan:
             at = self.end_offset
             file_end = segments.start_of(at) + segments.file_size_bytes
             data = segments.read_now(at, min(size, file_end - at))
-            found = record.scan(data, at, file_end, self._check_crc, self._delays_ms, ENTRIES_MAX)
+            found = self._survey(data, at, file_end, self._check_crc)
             size = CHUNK_BYTES
-            self.end_offset = found.end_offset
-            if found.entries:
-                self.last_store_ms = max(self.last_store_ms, found.entries[-1].store_ms)
-                self.last_record_offset = found.entries[-1].log_offset
-                yield found.entries
-            if found.stop is Stop.FILE_END:
+            self.end_offset = found.survey.end_offset
+            if found:
+                self.last_store_ms = max(self.last_store_ms, found.survey.last_store_ms)
+                self.last_record_offset = found.survey.last_log_offset
+                yield found
+            if found.survey.stop is Stop.FILE_END:
                 self.end_offset = file_end
-            elif found.stop is Stop.ZEROS:
+            elif found.survey.stop is Stop.ZEROS:
                 return
-            elif found.stop is Stop.MORE:
-                size = max(size, found.size_bytes)
+            elif found.survey.stop is Stop.MORE:
+                size = max(size, found.survey.size_bytes)
             else:
-                damaged = self._skip(found.end_offset, file_end, found.reason)
+                damaged = self._skip(found.survey.end_offset, file_end, found.survey.reason)
                 if damaged is None:
                     return
                 if damaged:
                     yield damaged
 
-    def _skip(self, at: int, file_end: int, reason: str) -> list[Entry] | None:
-        """Go on behind a broken record; return its entry if it has one, None when the log ends here."""
+    def _survey(self, data: bytes, at: int, file_end: int, check_crc: bool) -> Stretch:
+        survey = record.survey(data, at, file_end, check_crc, self._delays_ms)
+        return Stretch(survey, data, at, file_end, self._delays_ms)
+
+    def _skip(self, at: int, file_end: int, reason: str) -> Stretch | None:
+        """Go on behind a broken record; return it if it can be read, None when the log ends here."""
         path = self._segments.path_of(at)
         resumed = self._next_record(at, file_end)
         if resumed is None:
             log.warning("the log ends at %d in %s: %s", at, path, reason)
             return None
         data = self._segments.read_now(at, resumed - at)
-        found = record.scan(data, at, file_end, False, self._delays_ms, 1)
+        size = int.from_bytes(data[:4], "big")
+        found = self._survey(data[:size], at, file_end, False)
         self.end_offset = resumed
-        if found.entries and (found.end_offset == resumed or resumed == file_end):
-            self.end_offset = found.end_offset
+        end_offset = found.survey.end_offset
+        if found and (end_offset == resumed or resumed == file_end):
+            self.end_offset = end_offset
             log.error(
                 "damaged record at %d in %s: %s; it is kept as it is, a replica may have it whole",
                 at, path, reason,
             )  # fmt: skip
-            return found.entries
+            return found
         log.error(
             "%d bytes at %d in %s are no records: %s; skipped, the log goes on at %d. "
             "Messages in them are lost: check the disk",
             resumed - at, at, path, reason, resumed,
         )  # fmt: skip
-        return []
+        return self._survey(b"", at, file_end, False)
 
     def _next_record(self, at: int, file_end: int) -> int | None:
         """Return where the next verified record begins, in this file or at the start of the next."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roquet.model.match import Accept
 from roquet.model.status import Boundary, GetStatus, Got
 from roquet.store.commitlog import CommitLog
 from roquet.store.format import record
@@ -18,6 +19,7 @@ from roquet.store.index import Index
 from roquet.store.queues import Queue, Queues
 from roquet.store.reading import Ask, LogRange, Selected, cut, select, spans
 from roquet.store.settings import StoreSettings
+from roquet.store.sifting import HOT_BYTES_MAX, Sift
 
 RECORD_BYTES_MAX = 128 * 1024 * 1024
 """A length field above this is not a record's: it would only cost memory to look."""
@@ -53,6 +55,8 @@ class Lookup:
         refused = out_of_range(queue, ask.queue_offset)
         if refused is not None:
             return refused
+        if callable(ask.match):
+            return self._sift_hot(queue, ask, ask.match)
         for count in self._counts(ask):
             data = queue.try_entries(ask.queue_offset, count)
             if data is None:
@@ -68,7 +72,7 @@ class Lookup:
             if part is None:
                 return None
             found.append(part)
-        return self._got(queue, selected, found)
+        return self._got(queue, selected, cut(selected.places, found))
 
     async def read(self, topic: str, queue_id: int, ask: Ask) -> Got:
         """Answer a read, waiting for the disk where that is needed."""
@@ -78,6 +82,8 @@ class Lookup:
         refused = out_of_range(queue, ask.queue_offset)
         if refused is not None:
             return refused
+        if callable(ask.match):
+            return await self._sift(queue, ask, ask.match)
         for count in self._counts(ask):
             data = await queue.entries(ask.queue_offset, count)
             if not data:
@@ -86,20 +92,51 @@ class Lookup:
             if selected.places:
                 break
         found = [await self._log.segments.read(*span) for span in spans(selected.places)]
-        return self._got(queue, selected, found)
+        return self._got(queue, selected, cut(selected.places, found))
+
+    def _sift_hot(self, queue: Queue, ask: Ask, accept: Accept) -> Got | None:
+        data = queue.try_entries(ask.queue_offset, ask.scan_count(self.settings))
+        if data is None:
+            return None
+        if not data:
+            return no_entries(queue, ask.queue_offset)
+        sift = Sift(data, ask, accept, self._log_range(), self.settings)
+        while places := sift.next():
+            if sift.looked_bytes > HOT_BYTES_MAX:
+                return None
+            found: list[bytes] = []
+            for log_offset, size in spans(places):
+                part = self._log.segments.try_read(log_offset, size)
+                if part is None:
+                    return None
+                found.append(part)
+            sift.judge(places, found)
+        selected = sift.selected()
+        return self._got(queue, selected, sift.records(selected.places))
+
+    async def _sift(self, queue: Queue, ask: Ask, accept: Accept) -> Got:
+        data = await queue.entries(ask.queue_offset, ask.scan_count(self.settings))
+        if not data:
+            return no_entries(queue, ask.queue_offset)
+        sift = Sift(data, ask, accept, self._log_range(), self.settings)
+        while places := sift.next():
+            sift.judge(places, [await self._log.segments.read(*span) for span in spans(places)])
+        selected = sift.selected()
+        return self._got(queue, selected, sift.records(selected.places))
 
     def _counts(self, ask: Ask) -> tuple[int, ...]:
         # Without a filter the entries that are wanted suffice, unless the log no longer has their records.
         scan_count = ask.scan_count(self.settings)
-        return (scan_count,) if ask.codes is not None else (max(ask.max_count, 1), scan_count)
+        return (scan_count,) if ask.match is not None else (max(ask.max_count, 1), scan_count)
 
     def _select(self, data: bytes, ask: Ask) -> Selected:
-        segments = self._log.segments
-        part = LogRange(segments.min_offset, self._log.written_offset, segments.file_size_bytes)
-        return select(data, ask, part, self.settings)
+        return select(data, ask, self._log_range(), self.settings)
 
-    def _got(self, queue: Queue, selected: Selected, found: list[bytes]) -> Got:
-        records = cut(selected.places, found)
+    def _log_range(self) -> LogRange:
+        segments = self._log.segments
+        return LogRange(segments.min_offset, self._log.written_offset, segments.file_size_bytes)
+
+    def _got(self, queue: Queue, selected: Selected, records: list[bytes | memoryview]) -> Got:
         status = selected.status
         if status is GetStatus.FOUND and not records:
             status = GetStatus.MESSAGE_WAS_REMOVING

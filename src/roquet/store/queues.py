@@ -20,11 +20,11 @@ import re
 from collections.abc import Iterator
 
 from roquet.ports import Disk
+from roquet.store.format.entries import count_valid
 from roquet.store.format.queue_entry import (
     ENTRY_SIZE_BYTES,
     FILLER,
     FILLER_SIZE,
-    count_valid,
     log_offset_at,
     pack,
     unpack_from,
@@ -107,6 +107,13 @@ class Queue:
         """Make the next entry visible to reads."""
         self.tail += pack(log_offset, size_bytes, tag_code)
         self.max_offset += 1
+        if self.next_offset < self.max_offset:
+            self.next_offset = self.max_offset
+
+    def extend(self, entries: bytes) -> None:
+        """Make the next entries visible to reads."""
+        self.tail += entries
+        self.max_offset += len(entries) // ENTRY_SIZE_BYTES
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
 
@@ -276,7 +283,13 @@ class Queues:
         self._dirty: dict[Queue, None] = {}
         # Queues written since their last sync.
         self._unsynced: dict[Queue, None] = {}
-        self.error = ""
+        # Why each queue that the disk refused is not written out; one that works says nothing of the others.
+        self._refused: dict[Queue, str] = {}
+
+    @property
+    def error(self) -> str:
+        """Why some queue cannot be written; empty when all can."""
+        return next(iter(self._refused.values()), "")
 
     def find(self, topic: str, queue_id: int) -> Queue | None:
         """Return the queue if there is one; a read never creates it."""
@@ -331,24 +344,34 @@ class Queues:
         if len(queue.tail) >= TAIL_BYTES_MAX:
             self.write_out(queue)
 
+    def extend(self, queue: Queue, entries: bytes) -> None:
+        """Make messages visible as the next ones of their queue."""
+        queue.extend(entries)
+        self._dirty[queue] = None
+        if len(queue.tail) >= TAIL_BYTES_MAX:
+            self.write_out(queue)
+
     def write_out(self, queue: Queue) -> None:
         """Write one queue's tail; a disk that refuses makes `error` say so, until it works again."""
         try:
             queue.write_out()
         except (OSError, StoreDamaged) as error:
-            if not self.error:
+            if not self._refused:
                 log.error("cannot write %s: %s; free space there, nothing is lost", queue.folder, error)
-            self.error = f"the consume queue {queue.folder} cannot be written: {error}"
+            self._refused[queue] = f"the consume queue {queue.folder} cannot be written: {error}"
             return
         del self._dirty[queue]
         self._unsynced[queue] = None
-        if self.error:
+        if self._refused.pop(queue, "") and not self._refused:
             log.warning("consume queues can be written again")
-            self.error = ""
 
     def dirty(self) -> list[Queue]:
         """Return the queues that have a tail."""
         return list(self._dirty)
+
+    @property
+    def is_synced(self) -> bool:
+        return not self._unsynced
 
     async def sync(self) -> None:
         """Make all entries that were written out survive a power cut; raises OSError."""
@@ -362,6 +385,15 @@ class Queues:
         for queue in list(self._unsynced):
             queue.files.sync_now()
         self._unsynced.clear()
+
+    def sync_names_now(self) -> None:
+        """Make the folders that were found at the start survive a power cut, blocking: whoever made them
+        may have been killed before."""
+        for topic in self.topics():
+            if self._disk.exists(f"{self._folder}/{topic}"):
+                self._disk.sync_dir(f"{self._folder}/{topic}")
+        if self._disk.exists(self._folder):
+            self._disk.sync_dir(self._folder)
 
     def clear_behind_now(self, queue: Queue) -> None:
         """Remove stale bytes behind a queue's last written entry, blocking."""
@@ -391,6 +423,7 @@ class Queues:
     def forget(self, queue: Queue) -> None:
         """Delete one queue's files and make it an empty queue."""
         queue.destroy()
+        self._refused.pop(queue, None)
         self._dirty.pop(queue, None)
         self._unsynced.pop(queue, None)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roquet.model.match import Match
 from roquet.model.status import GetStatus
 from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, FILLER_SIZE, unpack_all
 from roquet.store.settings import StoreSettings
@@ -22,12 +23,12 @@ PULL_BYTES_MAX = 128 * 1024 * 1024
 
 
 class Ask(NamedTuple):
-    """One read of a queue. `codes` are the tag codes wanted; None takes all messages."""
+    """One read of a queue; `match` says which messages are wanted."""
 
     queue_offset: int
     max_count: int
     max_bytes: int
-    codes: frozenset[int] | None
+    match: Match
 
     def scan_count(self, settings: StoreSettings) -> int:
         """Return how many entries the read may look at."""
@@ -52,10 +53,11 @@ class Selected(NamedTuple):
 
 
 def select(data: bytes, ask: Ask, log: LogRange, settings: StoreSettings) -> Selected:
-    """Choose records from queue entries that begin at the asked offset."""
+    """Choose records from queue entries that begin at the asked offset, by tag (see `store.sifting` too)."""
     max_bytes = min(max(ask.max_bytes, PULL_BYTES_MIN), PULL_BYTES_MAX)
     recent_from = log.end_offset - settings.recent_bytes_max
-    codes, max_count = ask.codes, ask.max_count
+    codes = ask.match if isinstance(ask.match, frozenset) else None
+    max_count = ask.max_count
     status = GetStatus.NO_MATCHED_MESSAGE
     places: list[tuple[int, int]] = []
     total = scanned = last_log_offset = 0

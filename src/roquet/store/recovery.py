@@ -13,14 +13,15 @@ Blocking; runs once, before the store serves anybody. Reference: Apache's Commit
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
-from roquet.model.message import Entry
-from roquet.store.checkpoint import Checkpoint
-from roquet.store.commitlog import ZEROS, has_queue_entry
+from roquet.store.checkpoint import SAFETY_MS, Checkpoint
+from roquet.store.commitlog import ZEROS
 from roquet.store.format import record
-from roquet.store.logscan import Durable, LogScan
+from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, log_offset_at
+from roquet.store.format.record import Part
+from roquet.store.logscan import Durable, LogScan, Stretch
 from roquet.store.queues import Queue, Queues, is_name
 from roquet.store.segments import Segments, StoreDamaged
 from roquet.store.settings import StoreSettings
@@ -48,51 +49,48 @@ class Refill:
         self._only = only
         self.incomplete: dict[Queue, None] = {}
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, stretch: Stretch) -> None:
         queues, incomplete, only = self._queues, self.incomplete, self._only
-        for entry in entries:
-            if not has_queue_entry(entry.sys_flag):
-                continue
-            queue = queues.find(entry.topic, entry.queue_id)
+        for part in stretch.survey.parts:
+            queue = queues.find(part.topic, part.queue_id)
             if queue is None:
-                if not is_name(entry.topic, entry.queue_id):
+                if not is_name(part.topic, part.queue_id):
                     log.error(
                         "the record at %d names queue %r/%d, which cannot be: it gets no queue entry",
-                        entry.log_offset, entry.topic, entry.queue_id,
+                        log_offset_at(part.entries)[0], part.topic, part.queue_id,
                     )  # fmt: skip
                     continue
-                queue = queues.get(entry.topic, entry.queue_id)
+                queue = queues.get(part.topic, part.queue_id)
             if queue in incomplete or (only and queue not in only):
                 continue
-            if queue.max_offset == entry.queue_offset:
-                queues.add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
+            if queue.max_offset == part.first_offset:
+                queues.extend(queue, part.entries)
             else:
-                self._put(queue, entry)
+                self._fit(queue, part)
 
-    def _put(self, queue: Queue, entry: Entry) -> None:
-        """Add an entry that is not simply the next one of its queue."""
-        expected = queue.max_offset
-        if entry.queue_offset > expected and not self._is_whole_log:
+    def _fit(self, queue: Queue, part: Part) -> None:
+        """Make the queue end where a part of it begins, and add the part."""
+        expected, first = queue.max_offset, part.first_offset
+        if first > expected and not self._is_whole_log:
             self.incomplete[queue] = None
             return
-        if entry.queue_offset > expected and expected == queue.min_offset:
+        if first > expected and expected == queue.min_offset:
             self._queues.forget(queue)
-            queue.begin_at(entry.queue_offset)
-        elif entry.queue_offset > expected:
+            queue.begin_at(first)
+        elif first > expected:
             log.error(
                 "%s: entries %d to %d are missing in the log; they lead to the next message instead",
-                queue.folder, expected, entry.queue_offset - 1,
+                queue.folder, expected, first - 1,
             )  # fmt: skip
-            for _ in range(expected, entry.queue_offset):
-                self._queues.add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
-        elif entry.queue_offset < expected:
-            # Offsets go back only where a topic was deleted and created again: the new one counts.
-            if entry.queue_offset <= queue.min_offset:
-                self._queues.forget(queue)
-                queue.begin_at(entry.queue_offset)
-            else:
-                queue.truncate_now(entry.queue_offset)
-        self._queues.add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
+            for _ in range(expected, first):
+                self._queues.extend(queue, part.entries[:ENTRY_SIZE_BYTES])
+        # Offsets go back only where a topic was deleted and created again: the new one counts.
+        elif first <= queue.min_offset:
+            self._queues.forget(queue)
+            queue.begin_at(first)
+        else:
+            queue.truncate_now(first)
+        self._queues.extend(queue, part.entries)
 
 
 class Recovery:
@@ -122,14 +120,15 @@ class Recovery:
                 log.warning("%s", damage)
                 self._damaged[queue] = None
 
-    def run(self, start: int, is_clean: bool, tell: Callable[[Sequence[Entry]], None]) -> LogEnd:
+    def run(self, start: int, is_clean: bool, tell: Callable[[Stretch], None]) -> LogEnd:
         """Find the end of the log behind `start` and make the queues agree with it.
 
-        `tell` gets each scanned entry, in log order.
+        `tell` gets each scanned stretch, in log order.
         """
         if self._segments.is_empty:
             return LogEnd(0, 0, 0)
         is_whole_log = start == self._segments.min_offset
+        self._vouch_only_until(self._ms_to_start_at(start))
         for queue in self._queues:
             if queue not in self._damaged:
                 queue.truncate_now(queue.find_now(start))
@@ -137,14 +136,17 @@ class Recovery:
         scan = LogScan(self._segments, self._settings, None if is_clean else durable)
         refill = Refill(self._queues, is_whole_log)
         refill.incomplete.update(self._damaged)
-        for entries in scan.records(start):
-            refill.take(entries)
-            tell(entries)
+        unsure_from: int | None = None
+        for stretch in scan.records(start):
+            refill.take(stretch)
+            tell(stretch)
+            if unsure_from is None and stretch.survey.last_store_ms >= self._checkpoint.log_ms:
+                unsure_from = stretch.log_offset
         end = LogEnd(scan.end_offset, scan.last_record_offset, scan.last_store_ms)
         self._rebuild(list(refill.incomplete), end.log_offset)
         self._clear_log_behind(end.log_offset, is_clean)
         self._settle_queues()
-        self._sync_log(start, end.log_offset)
+        self._sync_log(end.log_offset if unsure_from is None else unsure_from, end.log_offset)
         return end
 
     def choose_start(self, is_clean: bool) -> int:
@@ -157,18 +159,41 @@ class Recovery:
         if self._settings.message_index_safe:
             safe_ms = min(safe_ms, self._checkpoint.index_ms)
         for start in reversed(self._segments.starts):
-            head = self._segments.read_now(start, record.HEAD_SIZE_BYTES)
-            magic = int.from_bytes(head[4:8], "big")
-            if magic not in (record.MAGIC_V1, record.MAGIC_V2) or len(head) < record.HEAD_SIZE_BYTES:
-                continue
-            store_ms = record.store_ms_of(head)
+            store_ms = self._first_ms(start)
             if start <= newest and store_ms > 0 and (is_clean or store_ms <= safe_ms):
                 return start
         return self._segments.min_offset
 
+    def _ms_to_start_at(self, start: int) -> int:
+        """Return the time that makes the next recovery start at this file, or before it."""
+        files = [self._first_ms(file_start) for file_start in self._segments.starts if file_start >= start]
+        if not files[0]:
+            return 0
+        is_next_later = all(ms == 0 or ms > files[0] for ms in files[1:])
+        return files[0] + SAFETY_MS if is_next_later else files[0]
+
+    def _first_ms(self, start: int) -> int:
+        """Return the store time of a file's first record, 0 when it has none."""
+        head = self._segments.read_now(start, record.HEAD_SIZE_BYTES)
+        magic = int.from_bytes(head[4:8], "big")
+        if magic not in (record.MAGIC_V1, record.MAGIC_V2) or len(head) < record.HEAD_SIZE_BYTES:
+            return 0
+        return record.store_ms_of(head)
+
+    def _vouch_only_until(self, queues_ms: int) -> None:
+        """Take back what the checkpoint says of queues that are about to be written anew.
+
+        They are synced by the running store, in the background: a thousand files take seconds. Until
+        then a crash means that the same records are read again.
+        """
+        if self._checkpoint.queues_ms > queues_ms:
+            self._checkpoint.queues_ms = queues_ms
+            self._checkpoint.flush_now()
+
     def _rebuild(self, incomplete: list[Queue], end_offset: int) -> None:
         if not incomplete:
             return
+        self._vouch_only_until(0)
         names = ", ".join(f"{queue.topic}/{queue.queue_id}" for queue in incomplete[:10])
         log.warning(
             "%d consume queues are incomplete (%s): rebuilding them from the whole log",
@@ -178,8 +203,9 @@ class Recovery:
         for queue in incomplete:
             self._queues.forget(queue)
         refill = Refill(self._queues, True, frozenset(incomplete))
-        for entries in LogScan(self._segments, self._settings).records(self._segments.min_offset, end_offset):
-            refill.take(entries)
+        scan = LogScan(self._segments, self._settings)
+        for stretch in scan.records(self._segments.min_offset, end_offset):
+            refill.take(stretch)
 
     def _clear_log_behind(self, end_offset: int, is_clean: bool) -> None:
         """Delete later files, and zero stale bytes behind the end: they must never be read as records."""
@@ -209,13 +235,19 @@ class Recovery:
             self._queues.clear_behind_now(queue)
             queue.correct_min_now(self._segments.min_offset)
 
-    def _sync_log(self, start: int, end_offset: int) -> None:
+    def _sync_log(self, unsure_from: int, end_offset: int) -> None:
         """Put on disk what a killed process left in the page cache: from here on it counts as flushed.
 
-        Segments syncs the files that were written to, so the head of each is written once more.
+        It is written once more first. A sync that failed leaves pages that are not on disk and that the
+        kernel takes for clean; the next sync would pass them by, and a power cut would tear a hole into
+        the log, before messages that were acknowledged since.
         """
-        for file_start in self._segments.starts:
-            if start <= file_start < end_offset:
-                self._segments.write(file_start, self._segments.read_now(file_start, 8))
+        position = unsure_from
+        while position < end_offset:
+            file_end = self._segments.start_of(position) + self._segments.file_size_bytes
+            size = min(len(ZEROS), file_end - position, end_offset - position)
+            data = self._segments.read_now(position, size)
+            self._segments.write(position, data)
+            position += len(data)
         self._segments.sync_now()
-        self._queues.sync_now()
+        self._queues.sync_names_now()

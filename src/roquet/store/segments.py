@@ -145,6 +145,9 @@ class Segments:
             log.warning("deleting %s/%s: it has no bytes, a crash left it", self.folder, name)
             self._disk.remove(f"{self.folder}/{name}")
         self._first, self._end = first, end
+        if found:
+            # Whoever made the files may have been killed before their names were on disk.
+            self._folders_to_sync = max(self._folders_to_sync, 1)
 
     def _start_of_name(self, name: str) -> int:
         if not (name.isascii() and name.isdigit()):

@@ -121,6 +121,21 @@ class StoreSettings:
     clean_file_forcibly_enable: bool = True
     """Whether deletion regardless of age is allowed."""
 
+    timer_wheel_enable: bool = True
+    """Accept messages for an arbitrary time."""
+    timer_precision_ms: int = 1_000
+    """Length of a slot of the timer wheel: how much later than asked a timed message may be (fixed)."""
+    timer_max_delay_s: int = 3 * 86_400
+    """How far ahead a message may be timed."""
+    timer_roll_window_slots: int = 2 * 86_400
+    """Slots ahead within which a message gets its own; others are filed again on the way."""
+    timer_log_file_size_bytes: int = 100 * MIB
+    """Length of every file of the timer log (fixed; must match the files that exist)."""
+    timer_flush_interval_ms: int = 1_000
+    """How often the timer's files are saved when they have changed."""
+    timer_delete_key_with_topic: bool = False
+    """Write the topic into markers that cancel a timed message, as before 5.5.0."""
+
     @property
     def log_dir(self) -> str:
         return self.commitlog_dir or f"{self.root_dir}/commitlog"

@@ -11,10 +11,11 @@ DefaultMessageStore, 5.5.0.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from roquet.model.message import Draft, Host
+from roquet.model.match import Match
+from roquet.model.message import Draft, Entry, Host
 from roquet.model.status import Appended, Boundary, Got, PutStatus
 from roquet.ports import Clock, Disk, Lock
 from roquet.store import clean_stop
@@ -24,7 +25,7 @@ from roquet.store.deletion import Deletion
 from roquet.store.dispatch import Dispatch, Listener
 from roquet.store.flush import Flush
 from roquet.store.format.queue_entry import QueueEntry
-from roquet.store.index import Index
+from roquet.store.index import EVERYWHERE, Index
 from roquet.store.logscan import LogScan
 from roquet.store.lookup import Lookup, QueryResult
 from roquet.store.queues import Queues, is_name
@@ -142,19 +143,24 @@ class Store:
     def _recover(self, is_clean: bool) -> None:
         root = self.settings.root_dir
         if self._index is not None:
-            self._index.load(None if is_clean else self._checkpoint.index_ms)
+            # Apache's checkpoint has no offset: then the time must do.
+            safe_log_offset = self._checkpoint.queues_log_offset or EVERYWHERE
+            self._index.load(None if is_clean else self._checkpoint.index_ms, safe_log_offset)
         left = clean_stop.take(self._disk, root)
         if is_clean and left is not None and clean_stop.is_still_true(left, self._segments, self._queues):
             clean_stop.apply(left, self._queues)
             end = LogEnd(left.log_end_offset, left.last_record_offset, left.last_store_ms)
-            self._rebuild_index(end.log_offset)
+            self._rebuild_index(end.log_offset, is_clean)
         else:
             recovery = Recovery(self._segments, self._queues, self._checkpoint, self.settings)
             recovery.load_queues()
             start = recovery.choose_start(is_clean)
             # The index takes records in log order only: what it misses before the start comes first.
-            self._rebuild_index(start)
+            self._rebuild_index(start, is_clean)
             end = recovery.run(start, is_clean, self._dispatch.run_recovered)
+            if self._index is not None and self._index.last_log_offset >= max(end.log_offset, 1):
+                self._index.forget_from(end.log_offset)
+                self._rebuild_index(end.log_offset, is_clean)
             self._save_recovered(end)
         self._log.begin_at(*end)
         self._dispatch.begin_at(end.log_offset, end.store_ms)
@@ -170,22 +176,26 @@ class Store:
         )
 
     def _save_recovered(self, end: LogEnd) -> None:
-        """Let the checkpoint say that recovery has put log and queues on disk, so that a crash soon after
-        does not read the same records again."""
-        if self._queues.error:
-            return
-        self._checkpoint.log_ms = self._checkpoint.queues_ms = end.store_ms
-        self._checkpoint.queues_log_offset = end.log_offset
+        """Let the checkpoint say that recovery has put the log on disk; upkeep syncs queues and index."""
+        self._checkpoint.log_ms = end.store_ms
         try:
             self._checkpoint.flush_now()
         except OSError as error:
             log.error("the checkpoint cannot be saved: %s; a crash now means a longer recovery", error)
 
-    def _rebuild_index(self, scanned_from: int) -> None:
+    def _rebuild_index(self, scanned_from: int, is_clean: bool) -> None:
         """File the part of the log that lies behind the index and before what recovery has read."""
-        if self._index is None or self._index.rebuild_from is None or self._segments.is_empty:
+        if self._index is None or self._segments.is_empty:
             return
-        start = self._segments.start_of(max(self._index.rebuild_from, self._segments.min_offset))
+        if self._index.rebuild_from is None and is_clean:
+            return
+        sure_ms = max(self._index.last_store_ms - 1, 0)
+        if self._checkpoint.index_ms > sure_ms:
+            # The files that are made now are not on disk yet: nothing may vouch for them.
+            self._checkpoint.index_ms = sure_ms
+            self._checkpoint.flush_now()
+        # After a crash a whole file may be missing, and nothing in the others tells of it.
+        start = self._segments.start_of(max(self._index.last_log_offset, self._segments.min_offset))
         missing = scanned_from - start
         if missing <= 0:
             return
@@ -197,8 +207,8 @@ class Store:
             )  # fmt: skip
             return
         log.info("rebuilding the index from %d to %d", start, scanned_from)
-        for entries in LogScan(self._segments, self.settings).records(start, scanned_from):
-            self._dispatch.index_recovered(entries)
+        for stretch in LogScan(self._segments, self.settings).records(start, scanned_from):
+            self._dispatch.index_recovered(stretch)
 
     async def start(self) -> None:
         """Begin the periodic work."""
@@ -213,12 +223,14 @@ class Store:
         self._turn()
         await self._upkeep.stop()
         await self._flush.close()
-        self._dispatch.retry_index()
         await self._upkeep.settle()
         await self._space.close(self._log.written_offset)
         await self._upkeep.save_checkpoint()
         if self._is_safe_to_call_clean():
-            self._mark_clean()
+            try:
+                self._mark_clean()
+            except OSError as error:
+                log.error("not a clean stop, the next start will recover: %s", error)
         if self._index is not None:
             self._index.close()
         self._checkpoint.close()
@@ -232,7 +244,7 @@ class Store:
             self._flush.failure,
             self._upkeep.failure,
             self._queues.error,
-            self._dispatch.index_error,
+            self._index.error if self._index is not None else "",
             "the log has a torn end" if self._log.is_torn else "",
             "not everything is dispatched" if self._dispatch.offset != self._log.written_offset else "",
         ]
@@ -303,6 +315,10 @@ class Store:
             log.warning("the log can be written again")
         self._is_failing = bool(written.failed)
 
+    async def sync_log(self) -> None:
+        """Put all that is written of the log on disk now, not only when its time comes."""
+        await self._flush.sync()
+
     @property
     def refusal(self) -> str:
         """Why the store does not accept messages now; empty when it does."""
@@ -311,7 +327,6 @@ class Store:
             or self._flush.failure
             or self._upkeep.failure
             or self._queues.error
-            or self._dispatch.index_error
             or (self._deletion.reason if self._deletion.is_disk_full else "")
         )
 
@@ -319,7 +334,7 @@ class Store:
     def is_writable(self) -> bool:
         return not self.refusal
 
-    # Reading. `codes` are the wanted tag codes, None for all.
+    # Reading. `match` says which messages are wanted, None for all.
 
     def read_hot(
         self,
@@ -328,10 +343,10 @@ class Store:
         queue_offset: int,
         max_count: int,
         max_bytes: int,
-        codes: frozenset[int] | None = None,
+        match: Match = None,
     ) -> Got | None:
         """Read a queue without waiting; None when it takes the disk: then `await read(...)`."""
-        return self._lookup.read_hot(topic, queue_id, Ask(queue_offset, max_count, max_bytes, codes))
+        return self._lookup.read_hot(topic, queue_id, Ask(queue_offset, max_count, max_bytes, match))
 
     async def read(
         self,
@@ -340,10 +355,10 @@ class Store:
         queue_offset: int,
         max_count: int,
         max_bytes: int,
-        codes: frozenset[int] | None = None,
+        match: Match = None,
     ) -> Got:
         """Read a queue, waiting for the disk where that is needed."""
-        return await self._lookup.read(topic, queue_id, Ask(queue_offset, max_count, max_bytes, codes))
+        return await self._lookup.read(topic, queue_id, Ask(queue_offset, max_count, max_bytes, match))
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first offset of a queue; 0 when there is no such queue."""
@@ -381,6 +396,10 @@ class Store:
         """Return queue entries from an offset on."""
         return await self._lookup.queue_entries(topic, queue_id, first, count)
 
+    def walk(self, log_offset: int) -> Iterator[Sequence[Entry]]:
+        """Yield what the log holds from the beginning of a record on; each step may block for the disk."""
+        return LogScan(self._segments, self.settings).records(log_offset, self._log.written_offset)
+
     def check_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Return whether a message counts as recent."""
         return self._lookup.check_in_memory(topic, queue_id, queue_offset)
@@ -405,13 +424,11 @@ class Store:
         """Delete queues of which the log has no message left; return how many. See `store.deletion`."""
         return await self._deletion.clean_expired_queues(is_kept)
 
-    async def hide_before(self, topic: str, ms: int) -> None:
-        """Let a topic's queues begin with the first message stored at `ms` or later."""
-        for queue_id in self._queues.queues_of(topic):
-            offset = await self._lookup.offset_by_time(topic, queue_id, ms, Boundary.LOWER)
-            queue = self._queues.find(topic, queue_id)
-            if queue is not None:
-                queue.min_offset = max(queue.min_offset, offset)
+    def hide_until(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Let a queue begin at an offset; its records stay in the log, and a restart shows them again."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is not None:
+            queue.min_offset = max(queue.min_offset, min(queue_offset, queue.max_offset))
 
     @property
     def log_disk_ratio(self) -> float:

@@ -1,7 +1,7 @@
 """Upkeep: what a running store does by itself, as tasks that the store owns.
 
     every 500 ms   sync the log if enough is dirty                            (ASYNC flush)
-    every 1 s      write queue tails out · retry a refused index · save the checkpoint
+    every 1 s      write queue tails and the index out · save the checkpoint
     every 60 s     sync queues and index; only then does the checkpoint vouch for them
     every 10 s     delete what retention says may go
 
@@ -26,7 +26,9 @@ from roquet.store.settings import StoreSettings
 log = logging.getLogger("roquet.store")
 
 QUEUES_A_TURN = 256
-"""Tails written before other work gets its turn: about 3 ms."""
+TURN_S = 0.003
+"""Tails written before other work gets its turn: so many, or for so long, as the making of a file takes
+twenty times as long as a write to it."""
 
 
 class Upkeep:
@@ -100,7 +102,6 @@ class Upkeep:
     async def _write_queues(self) -> None:
         while True:
             await self._pause(self.settings.queue_flush_interval_ms)
-            self._dispatch.retry_index()
             if self._is_thorough_due():
                 await self.settle()
             else:
@@ -114,17 +115,23 @@ class Upkeep:
             await self._pause(self.settings.clean_interval_ms)
 
     def _is_thorough_due(self) -> bool:
-        if self._dispatch.offset == self._checkpoint.queues_log_offset:
+        if self._dispatch.offset == self._checkpoint.queues_log_offset and self._queues.is_synced:
             return False
         idle_ms = (self._clock.monotonic() - self._settled_at) * 1000
         return idle_ms >= self.settings.queue_flush_thorough_interval_ms
 
     async def _write_out(self) -> None:
-        for number, queue in enumerate(self._queues.dirty()):
-            if number and number % QUEUES_A_TURN == 0:
-                await self._clock.sleep_until(self._clock.monotonic())
+        monotonic = self._clock.monotonic
+        count, turn_end = 0, monotonic() + TURN_S
+        for queue in self._queues.dirty():
+            if count == QUEUES_A_TURN or monotonic() >= turn_end:
+                await self._clock.sleep_until(monotonic())
+                count, turn_end = 0, monotonic() + TURN_S
             if queue.tail:
                 self._queues.write_out(queue)
+                count += 1
+        if self._index is not None:
+            await self._index.write_out()
 
     async def settle(self) -> None:
         """Put queues and index on disk, then let the checkpoint vouch for what they covered before."""
@@ -136,20 +143,19 @@ class Upkeep:
         if self._flush.flushed_offset < offset:
             await self._flush.sync()
         await self._write_out()
-        if self._flush.failure or self._queues.error or self._dispatch.is_index_behind:
+        if self._flush.failure or self._queues.error:
             return
         try:
             await self._queues.sync()
-            if self._index is not None:
-                await self._index.flush()
         except OSError as error:
             # The kernel may have dropped the pages: a later sync that succeeds would prove nothing.
-            self.failure = f"queues or index could not be synced: {error}; check the disk, then restart"
+            self.failure = f"queues could not be synced: {error}; check the disk, then restart"
             log.critical("%s", self.failure)
             return
         self._checkpoint.queues_ms = store_ms
         self._checkpoint.queues_log_offset = offset
         if self._index is not None:
+            await self._index.flush()
             self._checkpoint.index_ms = self._index.synced_ms
 
     async def save_checkpoint(self) -> None:

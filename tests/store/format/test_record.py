@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from roquet.model.message import Draft, Host, SysFlag, java_hash
 from roquet.store.format import record
+from roquet.store.format.entries import ROW
+from roquet.store.format.index_page import key_hash
+from roquet.store.format.queue_entry import pack
 from roquet.store.format.record import Stop
 
 EXAMPLE = bytes.fromhex(
@@ -48,6 +51,10 @@ class Codec(Protocol):
         delays_ms: tuple[int, ...],
         entries_max: int,
     ) -> record.Scan: ...
+
+    def survey(
+        self, data: bytes, log_offset: int, file_end: int, check_crc: bool, delays_ms: tuple[int, ...]
+    ) -> record.Survey: ...
 
     def describe(
         self, topic: str, properties: bytes, store_ms: int, delays_ms: tuple[int, ...]
@@ -236,3 +243,66 @@ def test_twins_agree_on_properties(parts: list[bytes]) -> None:
     for topic in ("t", record.DELAY_TOPIC):
         found = [twin.describe(topic, b"".join(parts), 9, (1_000, 2_000)) for twin in twins]
         assert found[0] == found[-1]
+
+
+def stored(codec: Codec, *messages: tuple[str, int, int, bytes, int]) -> bytes:
+    """Return records of (topic, queue, queue offset, properties, system flag), one behind the other."""
+    data = b""
+    for topic, queue_id, queue_offset, properties, sys_flag in messages:
+        draft = Draft(topic, queue_id, b"x", properties, 0, sys_flag, 0, V4)
+        data += codec.encode(draft, queue_offset, len(data), 5_000 + len(data), HERE)
+    return data
+
+
+def test_a_survey_says_what_queues_and_index_need(codec: Codec) -> None:
+    data = stored(
+        codec,
+        ("t", 0, 7, b"TAGS\x01red\x02", 0),
+        ("t", 1, 3, b"UNIQ_KEY\x01u\x02KEYS\x01 k  l\x02", 0),
+        ("t", 0, 8, b"", 0),
+        ("t", 0, 0, b"KEYS\x01half\x02", 0x4),
+        ("t", 0, 0, b"KEYS\x01back\x02", 0xC),
+        ("u", 0, 0, b"", 0),
+        ("t", 0, 5, b"", 0),
+    )
+    found = codec.survey(data + bytes(8), 0, 4_096, True, ())
+    at = [entry.log_offset for entry in codec.scan(data, 0, 4_096, True, (), 10).entries]
+    size = [after - before for before, after in zip(at, [*at[1:], len(data)], strict=True)]
+    assert found.parts == [
+        ("t", 0, 7, pack(at[0], size[0], java_hash("red")) + pack(at[2], size[2], 0)),
+        ("t", 1, 3, pack(at[1], size[1], 0)),
+        ("u", 0, 0, pack(at[5], size[5], 0)),
+        ("t", 0, 5, pack(at[6], size[6], 0)),
+    ]
+    filed = [(0, "T#red"), (1, "u"), (1, "k"), (1, "l"), (3, "half")]
+    assert found.key_rows == b"".join(
+        ROW.pack(key_hash("t", key), at[number], 5_000 + at[number]) for number, key in filed
+    )
+    assert found[3:] == (0xC, at[6], 5_000 + at[6], len(data), Stop.ZEROS, 0, "") and found.record_count == 7
+    assert codec.survey(b"", 0, 4_096, True, ()) == (0, [], b"", 0, 0, 0, 0, Stop.MORE, 0, "")
+
+
+words = st.sampled_from(
+    ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "\x01", "\x02", "a", " ", "2", "é", "𐍈", "\x7f"]
+)
+messages = st.tuples(
+    st.sampled_from(["t", "tä", "other", record.DELAY_TOPIC]),
+    st.integers(0, 2),
+    st.integers(-1, 3) | longs,
+    st.lists(words, max_size=12).map(lambda parts: "".join(parts).encode()) | st.binary(max_size=20),
+    st.sampled_from([0, 4, 8, 0xC, 0x10]),
+)
+
+
+@given(st.lists(messages, max_size=8), st.binary(max_size=12), st.integers(0, 1 << 20), st.integers(0, 255))
+def test_twins_agree_on_surveys(
+    found: list[tuple[str, int, int, bytes, int]], tail: bytes, at: int, value: int
+) -> None:
+    twins: list[Codec] = [importlib.import_module(f"roquet.store.format._record_{name}") for name in TWINS]
+    data = stored(twins[0], *found) + tail
+    changed = bytearray(data)
+    if changed:
+        changed[at % len(changed)] = value
+    for given_bytes, check_crc in ((data, True), (bytes(changed), True), (bytes(changed), False)):
+        surveys = [twin.survey(given_bytes, 0, 4_096, check_crc, (1_000, 2_000)) for twin in twins]
+        assert surveys[0] == surveys[-1]

@@ -80,8 +80,8 @@ class ConsumerData(NamedTuple):
 class Watcher(Protocol):
     """Whoever follows what consumer groups subscribe."""
 
-    def joined(self, data: ConsumerData) -> None:
-        """A member has said all that it subscribes."""
+    def joined(self, data: ConsumerData, is_news: bool) -> None:
+        """A member has said all that it subscribes; `is_news` when it has not said just this before."""
         ...
 
     def left(self, group: str) -> None:
@@ -126,10 +126,12 @@ class Sessions:
             member = group.members[channel] = Member(channel, client_id, language, version, now)
         else:
             member.last_seen = now
-        member.subscriptions = {each.topic: each for each in data.subscriptions}
+        subscriptions = {each.topic: each for each in data.subscriptions}
+        is_news = changed or member.subscriptions != subscriptions
+        member.subscriptions = subscriptions
         changed = self._subscribe(group, data.subscriptions) or changed
         for watcher in self.watchers:
-            watcher.joined(data)
+            watcher.joined(data, is_news)
         return changed
 
     def _subscribe(self, group: ConsumerGroup, wanted: Iterable[Subscription]) -> bool:

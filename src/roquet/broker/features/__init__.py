@@ -3,6 +3,8 @@
 A feature is a class. Its constructor takes exactly what it uses; it implements only the hooks it needs:
 
     routes()                          requests that it answers, by row class
+    marks                             names of properties that make `before_append` act; a message with none
+                                      of all features' marks may go into the log without being shown to them
     before_append(draft, properties)  the draft itself, or a Rewrite; raises Refusal (`core.pipeline`)
     on_entries(entries)               each record in log order, when it becomes visible
     on_tick(now)                      once a second, monotonic time; must not block
@@ -10,6 +12,7 @@ A feature is a class. Its constructor takes exactly what it uses; it implements 
                                       and when the broker is no longer master
     tables()                          files of its own under config/, loaded at start, saved when changed
     runtime_texts()                   lines of its own for the runtime table (28)
+    expressions()                     types of subscriptions that it understands (`core.expressions`)
 
 The broker collects the hooks once at start; a feature that is not in the list costs nothing. Features
 never import each other: they meet in the log, or one is handed to another by its constructor and named in
@@ -21,13 +24,15 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from roquet.broker.core.expressions import Expressions
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.pipeline import BeforeAppend, Pipeline
 from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.stats import Stats
+from roquet.broker.core.table_hook import TableHook
 from roquet.broker.core.topics import Topics
-from roquet.broker.features import later, order
+from roquet.broker.features import delay, filter, order, retention, retry, timer, transaction
 from roquet.model.ids import UniqueIds
 from roquet.model.message import Entry, Host
 from roquet.ports import Ports
@@ -55,24 +60,111 @@ class Parts(NamedTuple):
     store_settings: Callable[[], StoreSettings]
 
 
-class TableHook(NamedTuple):
-    """A file under config/ that a feature owns: loaded before the store opens, saved when `is_changed`."""
-
-    file_name: str
-    load: Callable[[object], None]
-    dump: Callable[[], dict[str, Any]]
-    is_changed: Callable[[], bool]
-    saved: Callable[[], None]
-    """Called once what `dump` returned is on disk."""
-    period_s: float
-
-
 def all_features(parts: Parts) -> tuple[object, ...]:
     """Return the features of this broker in their order, with the reason for each position."""
     clock = parts.ports.clock
+    locks = order.Order(clock, parts.settings().lock_live_ms / 1000)
+    delays = _delays(parts)
     return (
-        later.Later(),  # first: what we cannot keep a promise for must not reach the log
-        order.Order(clock, parts.settings().lock_live_ms / 1000),  # anywhere: it sees no drafts
+        _retries(parts, delays, locks),  # before all others: a dead letter is nothing else any more
+        _transactions(parts),  # before what delays: a half is stored at once, its commit comes here again
+        _timers(parts),  # behind what may change or hide a message; a delay level wins over a time
+        delays,  # behind what may change or hide a message: it must know where that shall go
+        locks,  # anywhere: it sees no drafts
+        _filters(parts),  # anywhere: the same
+        retention.Retention(  # anywhere: the same
+            clock, parts.topics, parts.store, lambda: parts.store_settings().clean_interval_ms
+        ),
+    )
+
+
+def _timers(parts: Parts) -> timer.Timer:
+    clock, store_v6 = parts.ports.clock, parts.store_host.is_v6
+    recalls = timer.Recalls(
+        parts.topics, parts.pipeline, clock, store_v6, parts.settings, parts.store_settings
+    )
+    return timer.Timer(
+        clock,
+        parts.ports.disk,
+        parts.store,
+        parts.pipeline,
+        parts.stats,
+        recalls,
+        parts.settings().broker_name,
+        store_v6,
+        parts.store_settings,
+    )
+
+
+def _delays(parts: Parts) -> delay.Delay:
+    settings = parts.settings()
+    return delay.Delay(
+        parts.ports.clock,
+        parts.store,
+        parts.pipeline,
+        parts.stats,
+        parts.store_host.is_v6,
+        lambda: parts.store_settings().delay_levels_ms,
+        settings.delay_offsets_flush_interval_ms / 1000,
+        settings.delay_offsets_version_step,
+    )
+
+
+def _retries(parts: Parts, delays: delay.Delay, locks: order.Order) -> retry.Retry:
+    return retry.Retry(
+        parts.store,
+        parts.pipeline,
+        parts.topics,
+        parts.groups,
+        parts.stats,
+        parts.ports.rng,
+        parts.store_host.is_v6,
+        lambda: parts.settings().permission,
+        lambda: parts.store_settings().delay_levels_ms,
+        delays.before_append,
+        locks.holds_any,
+    )
+
+
+def _transactions(parts: Parts) -> transaction.Transaction:
+    return transaction.Transaction(
+        parts.ports.clock,
+        parts.store,
+        parts.pipeline,
+        parts.topics,
+        parts.offsets,
+        parts.sessions,
+        parts.stats,
+        parts.store_host,
+        lambda: _transaction_rules(parts),
+    )
+
+
+def _transaction_rules(parts: Parts) -> transaction.Rules:
+    settings = parts.settings()
+    age_ms_max = parts.store_settings().file_reserved_hours * 3_600_000
+    return transaction.Rules(
+        settings.reject_transaction,
+        settings.transaction_timeout_ms,
+        transaction.CheckRules(
+            settings.transaction_check_interval_ms, settings.transaction_check_max, age_ms_max
+        ),
+    )
+
+
+def _filters(parts: Parts) -> filter.Filter:
+    settings = parts.settings()
+
+    def rules() -> filter.FilterRules:
+        now = parts.settings()
+        return filter.FilterRules(now.property_filter, now.filter_support_retry, now.filter_data_keep_ms)
+
+    return filter.Filter(
+        parts.ports.clock,
+        parts.sessions,
+        settings.bloom_error_percent,
+        settings.bloom_group_count,
+        rules,
     )
 
 
@@ -80,12 +172,14 @@ class Hooks(NamedTuple):
     """The hooks of all features, flat."""
 
     routes: dict[type[Header], Handler]
+    marks: frozenset[str]
     before_append: tuple[BeforeAppend, ...]
     on_entries: tuple[Callable[[Sequence[Entry]], None], ...]
     on_tick: tuple[Callable[[float], None], ...]
     run: tuple[Callable[[], Coroutine[Any, Any, None]], ...]
     tables: tuple[TableHook, ...]
     runtime_texts: tuple[Callable[[], Mapping[str, str]], ...]
+    expressions: dict[str, Expressions]
 
 
 def collect(features: Sequence[object]) -> Hooks:
@@ -99,12 +193,16 @@ def collect(features: Sequence[object]) -> Hooks:
         more = feature_routes()
         assert not routes.keys() & more.keys(), "two features answer one request"
         routes |= more
+    seers = [feature for feature in features if hasattr(feature, "before_append")]
+    assert all(hasattr(feature, "marks") for feature in seers), "a feature that sees drafts names its marks"
     return Hooks(
         routes,
+        frozenset().union(*hooks("marks")),
         hooks("before_append"),
         hooks("on_entries"),
         hooks("on_tick"),
         hooks("run"),
         tuple(table for tables in hooks("tables") for table in tables()),
         hooks("runtime_texts"),
+        {kind: found for expressions in hooks("expressions") for kind, found in expressions().items()},
     )

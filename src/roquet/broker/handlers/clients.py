@@ -10,10 +10,11 @@ ClientManageProcessor and ConsumerManageProcessor of Apache 5.5.0.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
+from roquet.broker.core.expressions import TAG, Expressions
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.sessions import ConsumerData, Sessions
 from roquet.broker.core.topics import Topics
@@ -48,12 +49,14 @@ class ClientHandlers:
         sessions: Sessions,
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], object],
+        expressions: Mapping[str, Expressions],
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._sessions = sessions
         self._clock = clock
         self._call_soon = call_soon
+        self._expressions = expressions
         self._to_notify: dict[str, None] = {}
         self.notify_enabled = True
 
@@ -154,17 +157,21 @@ class ClientHandlers:
         return Reply(body=msgspec.json.encode({"consumerIdList": client_ids}))
 
     def check_config(self, request: CheckClientConfig, call: Call) -> Outcome:
-        """Say whether a subscription is understood: tags are, SQL is not yet."""
+        """Say whether a subscription is understood: tags are, others where a feature knows their type."""
         try:
             body = loose_json.loads(call.frame.body)
         except ValueError as error:
             raise Refusal(Code.SYSTEM_ERROR, f"the body is not a client's configuration: {error}") from None
         subscription = body.get("subscriptionData") if isinstance(body, dict) else None
-        kind = subscription.get("expressionType") if isinstance(subscription, dict) else None
-        if kind not in (None, "", "TAG"):
-            raise Refusal(
-                Code.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind}"
-            )
+        if not isinstance(subscription, dict):
+            return OK
+        kind = subscription.get("expressionType") or TAG
+        if kind != TAG:
+            expressions = self._expressions.get(str(kind))
+            if expressions is None:
+                remark = f"The broker does not support consumer to filter message by {str(kind)[:80]}"
+                raise Refusal(Code.SYSTEM_ERROR, remark)
+            expressions.check(str(subscription.get("subString") or ""))
         return OK
 
     def link_closed(self, link: Link) -> None:

@@ -15,8 +15,9 @@ from typing import Final
 
 import msgspec
 
+from roquet.broker.core.conflicts import conflicts_of
 from roquet.broker.core.groups import Groups
-from roquet.broker.core.sessions import Member, Sessions
+from roquet.broker.core.sessions import ConsumerGroup, Member, Sessions
 from roquet.broker.core.topics import Topics
 from roquet.ports import Clock
 from roquet.store.store import Store
@@ -74,7 +75,7 @@ class ConnectionHandlers:
         }
 
     def get_consumers(self, request: GetConsumerConnections, call: Call) -> Outcome:
-        """Show the members of a consumer group and what it subscribes."""
+        """Show the members of a consumer group, what it subscribes, and whether they agree on that."""
         group = self._sessions.consumers.get(request.consumer_group)
         if group is None:
             remark = f"the consumer group[{request.consumer_group[:255]}] not online"
@@ -84,6 +85,7 @@ class ConnectionHandlers:
             consume_from_where=group.consume_from,
             consume_type=group.consume_type,
             message_model=group.message_model,
+            subscription_conflicts=_conflicts(group) or msgspec.UNSET,
             subscription_table=group.subscriptions,
         )
         return Reply(body=admin.encode(body))
@@ -213,6 +215,18 @@ def _connection(member: Member) -> admin.Connection:
         language=member.language,
         version=member.version,
     )
+
+
+def _conflicts(group: ConsumerGroup) -> dict[str, list[admin.SubscriptionView]]:
+    return {
+        topic: [
+            admin.SubscriptionView(
+                client_ids=view.client_ids, expression=view.expression, expression_type=view.expression_type
+            )
+            for view in views
+        ]
+        for topic, views in conflicts_of(group).items()
+    }
 
 
 def _address(member: Member) -> str:

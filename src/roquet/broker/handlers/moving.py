@@ -1,27 +1,37 @@
 """Moving a group by order of an administrator: to a time, to an offset, or to another group's place.
 
 Place in the flow: router ─▶ here ─▶ `Offsets.order_reset`; the next pull of each queue is sent to the new
-place, commits that are still under way are ignored until then. Members are told nothing (Apache's
-useServerSideResetOffset, its default). Codes 222, 314. Reference: AdminBrokerProcessor of Apache 5.5.0.
+place, commits that are still under way are ignored until then, and members are told nothing. With
+useServerSideResetOffset=false it is the old way round: every member is told (220, one-way), moves by itself
+and commits. Codes 222, 314. Reference: AdminBrokerProcessor and Broker2Client of Apache 5.5.0.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.offsets import Offsets
-from roquet.broker.core.sessions import Sessions
+from roquet.broker.core.sessions import ConsumerGroup, Sessions
 from roquet.broker.core.topics import Topics
 from roquet.broker.handlers.checks import check_group_name
 from roquet.model.route import QueueName
 from roquet.model.status import Boundary
+from roquet.model.topic import Topic
 from roquet.store.store import Store
-from roquet.transport.link import Call
+from roquet.transport.link import Call, Link
 from roquet.transport.router import Handler
 from roquet.wire.bodies import admin
-from roquet.wire.codes import Code
+from roquet.wire.codes import LANGUAGES, Code
 from roquet.wire.reply import OK, Outcome, Refusal, Reply
+from roquet.wire.requests.client import ResetClientOffset
 from roquet.wire.requests.offsets import CloneOffset, ResetOffset
 from roquet.wire.row import Header
+
+VERSION_KNOWS_RESET: Final = 28
+"""3.0.7-SNAPSHOT: older consumers cannot be told to move."""
+
+CPP: Final = "CPP"
 
 
 class MovingHandlers:
@@ -35,6 +45,7 @@ class MovingHandlers:
         self._offsets = offsets
         self._sessions = sessions
         self._store = store
+        self.is_server_side = True
 
     def routes(self) -> dict[type[Header], Handler]:
         return {ResetOffset: self.reset_offset, CloneOffset: self.clone_offset}
@@ -44,6 +55,8 @@ class MovingHandlers:
         topic = self._topics.get(request.topic)
         if topic is None:
             raise Refusal(Code.TOPIC_NOT_EXIST, f"Topic {request.topic[:255]} does not exist")
+        if not self.is_server_side:
+            return await self._tell_members(request, call, topic)
         if self._groups.get(request.group) is None:
             remark = f"Group {request.group[:255]} does not exist"
             raise Refusal(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
@@ -63,6 +76,44 @@ class MovingHandlers:
         broker_name = self._topics.identity.broker_name
         moved = {QueueName(broker_name, each, topic.topic_name): at for each, at in places.items()}
         return Reply(body=admin.encode_offset_table(moved))
+
+    async def _tell_members(self, request: ResetOffset, call: Call, topic: Topic) -> Outcome:
+        """Send every member of a group where it shall go on; without force nobody goes forward."""
+        places: dict[QueueName, int] = {}
+        for queue_id in range(topic.write_queue_nums):
+            committed = self._offsets.query(request.group, topic.topic_name, queue_id)
+            if committed is None:
+                remark = (
+                    f"The consumer group <{request.group[:255]}> not exist: no offset in queue {queue_id}"
+                )
+                raise Refusal(Code.SYSTEM_ERROR, remark)
+            place = await self._place(request, queue_id, False)
+            name = QueueName(self._topics.identity.broker_name, queue_id, topic.topic_name)
+            places[name] = place if request.is_force else min(place, committed)
+        live = self._sessions.consumers.get(request.group)
+        if live is None:
+            remark = (
+                f"Consumer not online, so can not reset offset, Group: {request.group[:255]} "
+                f"Topic: {topic.topic_name} Timestamp: {request.timestamp}"
+            )
+            raise Refusal(Code.CONSUMER_NOT_ONLINE, remark)
+        self._push(live, request, places, LANGUAGES[call.frame.language])
+        return Reply(body=admin.encode_offset_table(places))
+
+    def _push(
+        self, live: ConsumerGroup, request: ResetOffset, places: dict[QueueName, int], language: str
+    ) -> None:
+        for member in live.members.values():
+            if member.version < VERSION_KNOWS_RESET:
+                remark = f"the client does not support this feature. version={member.version}"
+                raise Refusal(Code.SYSTEM_ERROR, remark)
+        order = ResetClientOffset(request.topic, request.group, request.timestamp, request.is_force)
+        body, list_body = admin.encode_offset_table(places), admin.encode_offset_list(places)
+        for member in live.members.values():
+            assert isinstance(member.channel, Link)
+            # C++ reads a list instead of a map with objects as keys; tools say so by their own language.
+            is_list = CPP in (language, member.language)
+            member.channel.send_one_way(order, list_body if is_list else body)
 
     async def _place(self, request: ResetOffset, queue_id: int, is_single: bool) -> int:
         """Return the offset that a reset wants; an explicit one counts only for a single queue."""

@@ -1,6 +1,6 @@
 """Pulls: check, read, and wait for a message when there is none yet.
 
-    11, 361 ─▶ may this group read here? ─▶ which tags? ─▶ store.read ─┬─ found ─▶ records as they lie
+    11, 361 ─▶ may this group read here? ─▶ which ones? ─▶ store.read ─┬─ found ─▶ records as they lie
                                                                        ├─ at the end ─▶ parking ─▶ once more
                                                                        └─ moved ─▶ where to go on
 
@@ -10,9 +10,10 @@ as they are stored. Data that is not in the page cache is read in a task, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from roquet.broker.core.expressions import TAG, Expressions
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.parking import Parking
@@ -20,6 +21,7 @@ from roquet.broker.core.sessions import ConsumerGroup, Sessions
 from roquet.broker.core.topics import Topics
 from roquet.model import names
 from roquet.model.group import Group
+from roquet.model.match import Match
 from roquet.model.message import java_hash
 from roquet.model.status import GetStatus, Got
 from roquet.model.topic import Perm, Topic
@@ -80,7 +82,7 @@ class Reader(Protocol):
         queue_offset: int,
         max_count: int,
         max_bytes: int,
-        codes: frozenset[int] | None,
+        match: Match,
     ) -> Got | None: ...
 
     async def read(
@@ -90,7 +92,7 @@ class Reader(Protocol):
         queue_offset: int,
         max_count: int,
         max_bytes: int,
-        codes: frozenset[int] | None,
+        match: Match,
     ) -> Got: ...
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
@@ -120,6 +122,7 @@ class PullHandlers:
         stats: GetCounter,
         rules: PullRules,
         run_later: Callable[[Call, Later], None],
+        expressions: Mapping[str, Expressions],
     ) -> None:
         self._topics = topics
         self._groups = groups
@@ -129,6 +132,7 @@ class PullHandlers:
         self._parking = parking
         self._stats = stats
         self._run_later = run_later
+        self._expressions = expressions
         self.rules = rules
 
     def routes(self) -> dict[type[Header], Handler]:
@@ -142,7 +146,7 @@ class PullHandlers:
     def pull(self, request: AnyPull, call: Call) -> Outcome | Later:
         """Answer a pull, or keep it until there is something to answer."""
         group, topic = self._admit(request)
-        codes = self._codes(request, group)
+        match = self._match(request, group)
         name, queue_id = request.topic, request.queue_id
         if request.sys_flag & _COMMIT:
             self._offsets.commit(request.consumer_group, name, queue_id, request.commit_offset)
@@ -151,7 +155,7 @@ class PullHandlers:
             got = Got(GetStatus.OFFSET_RESET, reset, *self._bounds(request))
             return self._reply(request, topic, group, got)
         self._offsets.pull_seen(request.consumer_group, name, queue_id, request.queue_offset)
-        return self._run(request, call, topic, group, codes, may_park=True)
+        return self._run(request, call, topic, group, match, may_park=True)
 
     def _run(
         self,
@@ -159,41 +163,39 @@ class PullHandlers:
         call: Call,
         topic: Topic,
         group: Group,
-        codes: frozenset[int] | None,
+        match: Match,
         may_park: bool,
     ) -> Outcome | Later:
         max_bytes = min(request.max_msg_bytes or BYTES_MAX, BYTES_MAX)
         got = self._store.read_hot(
-            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, max_bytes, codes
+            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, max_bytes, match
         )
         if got is None:
-            return self._run_cold(request, topic, group, codes, max_bytes)
+            return self._run_cold(request, topic, group, match, max_bytes)
         if may_park and _code(request, got) == Code.PULL_NOT_FOUND and request.sys_flag & _SUSPEND:
             timeout_ms = self.rules.short_polling_ms
             if self.rules.long_polling:
                 timeout_ms = min(max(request.suspend_timeout_millis, 0), SUSPEND_MS_MAX)
 
             def wake(time_is_up: bool) -> None:
-                self._wake(request, call, topic, group, codes)
+                self._wake(request, call, topic, group, match)
 
             if self._parking.park(
-                request.topic, request.queue_id, request.queue_offset, codes, timeout_ms, wake
+                request.topic, request.queue_id, request.queue_offset, match, timeout_ms, wake
             ):
                 return PARKED
         return self._reply(request, topic, group, got)
 
     async def _run_cold(
-        self, request: AnyPull, topic: Topic, group: Group, codes: frozenset[int] | None, max_bytes: int
+        self, request: AnyPull, topic: Topic, group: Group, match: Match, max_bytes: int
     ) -> Outcome:
         """Read from the disk; such an answer never parks, since there is something to read."""
         got = await self._store.read(
-            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, max_bytes, codes
+            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, max_bytes, match
         )
         return self._reply(request, topic, group, got)
 
-    def _wake(
-        self, request: AnyPull, call: Call, topic: Topic, group: Group, codes: frozenset[int] | None
-    ) -> None:
+    def _wake(self, request: AnyPull, call: Call, topic: Topic, group: Group, match: Match) -> None:
         """Run a parked pull once more and answer whatever comes of it."""
         if not call.link.is_open:
             return
@@ -203,7 +205,7 @@ class PullHandlers:
             nothing = Got(GetStatus.OFFSET_OVERFLOW_ONE, request.queue_offset, *bounds)
             call.answer(self._reply(request, topic, group, nothing))
             return
-        outcome = self._run(request, call, topic, group, codes, may_park=False)
+        outcome = self._run(request, call, topic, group, match, may_park=False)
         if isinstance(outcome, Reply):
             call.answer(outcome)
         elif not isinstance(outcome, Deferred):
@@ -260,15 +262,15 @@ class PullHandlers:
             )
         return group, topic
 
-    def _codes(self, request: AnyPull, group: Group) -> frozenset[int] | None:
-        """Return the tag hashes that the reader wants, None for all; raises Refusal."""
+    def _match(self, request: AnyPull, group: Group) -> Match:
+        """Return what the reader wants; raises Refusal."""
         if request.sys_flag & _SUBSCRIPTION:
-            kind = request.expression_type or "TAG"
-            live = self._sessions.consumers.get(request.consumer_group)
-            if kind != "TAG":
-                raise _no_sql()
-            self._check_rights(request, group, live)
-            return tag_codes(request.subscription or "*")
+            kind = request.expression_type or TAG
+            self._check_rights(request, group, self._sessions.consumers.get(request.consumer_group))
+            if kind == TAG:
+                return tag_codes(request.subscription or "*")
+            expressions = self._expressions_of(kind)
+            return expressions.of_request(request.topic, group.group_name, request.subscription or "")
         live = self._sessions.consumers.get(request.consumer_group)
         if live is None:
             raise Refusal(
@@ -289,11 +291,20 @@ class PullHandlers:
             raise Refusal(
                 Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest", PullForbidden()
             )
-        if (subscription.expression_type or "TAG") != "TAG":
-            raise _no_sql()
+        kind = subscription.expression_type or TAG
+        if kind != TAG:
+            expressions = self._expressions_of(kind)
+            return expressions.of_group(request.topic, group.group_name, request.sub_version)
         if subscription.sub_string == "*" or not subscription.code_set:
             return None
         return frozenset(subscription.code_set)
+
+    def _expressions_of(self, kind: str) -> Expressions:
+        found = self._expressions.get(kind)
+        if found is None:
+            remark = f"The broker does not support consumer to filter message by {kind[:80]}"
+            raise Refusal(Code.SYSTEM_ERROR, remark, PullForbidden())
+        return found
 
     def _check_rights(self, request: AnyPull, group: Group, live: ConsumerGroup | None) -> None:
         if live is not None and live.is_broadcast and not group.consume_broadcast_enable:
@@ -324,11 +335,3 @@ def _code(request: AnyPull, got: Got) -> Code:
 
 def _forbidden(kind: int, remark: str) -> Refusal:
     return Refusal(Code.NO_PERMISSION, remark, PullForbidden(kind))
-
-
-def _no_sql() -> Refusal:
-    return Refusal(
-        Code.SYSTEM_ERROR,
-        "The broker does not support consumer to filter message by SQL92",
-        PullForbidden(),
-    )

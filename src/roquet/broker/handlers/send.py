@@ -14,6 +14,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Protocol
 
+from roquet.broker.core import lane
+from roquet.broker.core.attributes import message_fault
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.pipeline import NO_FIELDS, Pipeline, Prepared
 from roquet.broker.core.redraft import keys_of, tag_code_of
@@ -24,18 +26,26 @@ from roquet.model.message import PAIR_SEPARATOR, Draft, Host, SysFlag, format_pr
 from roquet.model.status import Appended, PutStatus
 from roquet.model.topic import Perm, Topic
 from roquet.ports import Clock, Rng
-from roquet.transport.link import Call
-from roquet.transport.router import Handler
+from roquet.transport.link import Call, Link
+from roquet.transport.router import Handler, RunHandler
 from roquet.wire.bodies.batch import BatchError, split_batch
 from roquet.wire.codes import Code
+from roquet.wire.frame import JSON, Frame
 from roquet.wire.reply import PARKED, Outcome, Refusal, Reply
 from roquet.wire.requests.send import Refused, Send, SendBatch, SendV2, Sent
-from roquet.wire.row import Header
+from roquet.wire.row import Header, row_of
 
 WAITING_MAX: Final = 10_000
 """Sends that may wait for the disk at once; Apache's send queue is as long."""
 
 WAITING_BYTES_MAX: Final = 256 * 1024 * 1024
+
+RUN_BYTES_MAX: Final = 64 * 1024
+"""A run is stored whole; a larger one might not fit into what is left of a small log file."""
+
+PROPERTIES_BYTES_MAX: Final = 32_767
+CRC_ROOM_BYTES: Final = 32
+"""Left free for the checksum property that the store may add."""
 
 _CODES: Final = {
     PutStatus.PUT_OK: Code.SUCCESS,
@@ -54,6 +64,7 @@ _BORN_V6: Final = int(SysFlag.BORN_HOST_V6)
 _STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
 _HOST_BITS: Final = _BORN_V6 | _STORE_V6
 
+_SEND_CODE: Final = row_of(SendV2).code
 _OWN_NAMES: Final = frozenset({"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK"})
 
 AnySend = Send | SendV2 | SendBatch
@@ -100,11 +111,87 @@ class SendHandlers:
         self._own_text = format_properties(self._own_properties)
         self._waiting = 0
         self._waiting_bytes = 0
+        self.set_terms(frozenset(), 0)
         self.broker_perm = int(Perm.READ | Perm.WRITE)
         self.accept_after_ms = 0
+        self.checks_message_type = True
 
     def routes(self) -> dict[type[Header], Handler]:
         return {Send: self.send, SendV2: self.send, SendBatch: self.send_batch}
+
+    def runs(self) -> dict[type[Header], RunHandler]:
+        return {SendV2: self.send_run}
+
+    def send_run(self, link: Link, frames: list[Frame], start: int) -> int:
+        """Store the ordinary messages among the sends that came together; see `core.lane`.
+
+        Returns how many there were from `start` on. What is left, and what cannot be taken now, is sent the
+        long way, where every refusal has its words.
+        """
+        if self._waiting >= WAITING_MAX or not self.broker_perm & _WRITE or self.accept_after_ms:
+            return 0
+        if link.encoding != JSON:
+            return 0
+        born = _born_host(link.peer)
+        terms = self._terms_v6 if len(born.ip) == 16 else self._terms
+        drafts = lane.drafts(frames, start, _SEND_CODE, self._topics.ordinary, born, terms)
+        if not drafts:
+            return 0
+        size_bytes = sum([len(draft.body) for draft in drafts])
+        if self._waiting_bytes + size_bytes > WAITING_BYTES_MAX or size_bytes > RUN_BYTES_MAX:
+            return 0
+        self._waiting += len(drafts)
+        self._waiting_bytes += size_bytes
+
+        def done(result: Appended) -> None:
+            self._waiting -= len(drafts)
+            self._waiting_bytes -= size_bytes
+            self._answer_run(link, frames, start, drafts, result, terms)
+
+        self._pipeline.append(drafts, done)
+        return len(drafts)
+
+    def _answer_run(
+        self,
+        link: Link,
+        frames: list[Frame],
+        start: int,
+        drafts: list[Draft],
+        result: Appended,
+        terms: lane.Terms,
+    ) -> None:
+        code = _CODES[result.status]
+        if not result.log_offsets:
+            remark = result.reason or f"store putMessage failed: {result.status.value}"
+            for number in range(len(drafts)):
+                self._stats.fail()
+                link.send_reply(frames[start + number], Reply(code, self._refused, b"", remark))
+            return
+        put = self._stats.put
+        size_bytes = result.size_bytes // len(drafts)
+        for draft in drafts:
+            put(draft.topic, draft.queue_id, 1, size_bytes)
+        link.write(
+            lane.replies(
+                frames, start, drafts, result.log_offsets, result.queue_offsets, code, result.reason, terms
+            )
+        )
+
+    def set_terms(self, odd_names: frozenset[str], message_bytes_max: int) -> None:
+        """Say what ordinary messages are: their properties are none of these, their bodies not larger."""
+        own = self._own_text.encode()
+        self._terms = lane.Terms(
+            odd_names | _OWN_NAMES,
+            int(SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH) | _HOST_BITS,
+            self._store_v6,
+            own,
+            message_bytes_max,
+            PROPERTIES_BYTES_MAX - len(own) - CRC_ROOM_BYTES,
+            self._id_prefix,
+            self._region,
+            self._trace_on,
+        )
+        self._terms_v6 = self._terms._replace(host_flags=self._store_v6 | _BORN_V6)
 
     def send(self, request: AnySend, call: Call) -> Outcome:
         """Store one message (or a batch that came under the code of a single one)."""
@@ -130,6 +217,8 @@ class SendHandlers:
         )
         if request.max_reconsume_times is not None:
             properties["MAX_RECONSUME_TIMES"] = str(request.max_reconsume_times)
+        if topic.attributes:
+            self._check_attributes(topic, draft, properties)
         prepared = self._prepare(draft, properties)
         self._append((prepared.draft,), queue_id, unique_key, prepared.reply, call)
         return PARKED
@@ -166,6 +255,8 @@ class SendHandlers:
                 tag_code_of(properties),
                 keys_of(properties),
             )
+            if topic.attributes:
+                self._check_attributes(topic, draft, properties)
             drafts.append(self._prepare(draft, properties).draft)
         unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
         self._append(drafts, queue_id, unique_key, NO_FIELDS, call)
@@ -285,6 +376,14 @@ class SendHandlers:
             return self._pipeline.prepare(draft, properties)
         except Refusal as refusal:
             raise self._refusal(refusal.reply.code, refusal.reply.remark) from None
+
+    def _check_attributes(self, topic: Topic, draft: Draft, properties: Mapping[str, str]) -> None:
+        """Refuse what a topic's own settings forbid; what a feature puts back later is not asked again."""
+        fault = message_fault(topic.attributes, properties, len(draft.body), self.checks_message_type)
+        if fault:
+            raise self._refusal(
+                Code.MESSAGE_ILLEGAL, f"topic[{topic.topic_name}] refuses the message: {fault}"
+            )
 
     def _sys_flag(self, asked: int, born: Host) -> int:
         """Return the flag as stored: what the producer said, with the address bits set by us."""

@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
+from roquet.broker.core.attributes import change_attributes
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.stats import Stats
-from roquet.broker.core.topics import Topics, change_attributes
+from roquet.broker.core.topics import Topics
 from roquet.broker.handlers.checks import check_not_own, check_topic_name, read_body
 from roquet.broker.handlers.pages import page_of
 from roquet.model import names
@@ -56,6 +57,7 @@ class TopicHandlers:
         self._sessions = sessions
         self._stats = stats
         self._store = store
+        self.allows_mixed = False
 
     def routes(self) -> dict[type[Header], Handler]:
         return {
@@ -112,7 +114,7 @@ class TopicHandlers:
             attributes = change_attributes(known.attributes if known is not None else {}, changes)
         except ValueError as error:
             raise Refusal(Code.SYSTEM_ERROR, str(error)) from None
-        if attributes.get("message.type") == "MIXED":
+        if attributes.get("message.type") == "MIXED" and not self.allows_mixed:
             raise Refusal(Code.INVALID_PARAMETER, "MIXED message type is not supported.")
         return msgspec.structs.replace(wanted, attributes=attributes)
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from roquet.model.message import Draft, Entry, Host, SysFlag, java_hash
+from roquet.store.format._entries_py import key_rows
 from roquet.store.format._record_values import (
     BLANK_SIZE_BYTES_MIN,
     CRC_PROPERTY_SIZE_BYTES,
@@ -22,10 +25,13 @@ from roquet.store.format._record_values import (
     RECORD_SIZE_BYTES_MIN,
     TAG_KEY,
     V1_TOPIC_CHARS_MAX,
+    Part,
     Record,
     Scan,
     Stop,
+    Survey,
 )
+from roquet.store.format.queue_entry import pack as pack_queue_entry
 
 _HEAD_V4 = struct.Struct(">iIIiiqqiq4siq4siiqi")  # all of the fixed part when both hosts are IPv4
 _HEAD_TO_BORN = struct.Struct(
@@ -40,7 +46,9 @@ _USHORT = struct.Struct(">H")
 
 _BORN_V6 = int(SysFlag.BORN_HOST_V6)
 _STORE_V6 = int(SysFlag.STORE_HOST_V6)
+_MAGIC_V2_BYTES = MAGIC_V2.to_bytes(4, "big")
 _CRC_NAME = b"__CRC32#\x01"
+_PREPARED = int(SysFlag.TRANSACTION_PREPARED)
 
 
 def encode(draft: Draft, queue_offset: int, log_offset: int, store_ms: int, store_host: Host) -> bytes:
@@ -133,6 +141,16 @@ def store_ms_of(head: bytes | memoryview) -> int:
     return store_ms
 
 
+def properties_of(record: bytes | memoryview) -> bytes:
+    """Return the properties of a whole record; none when its lengths are not those of a record."""
+    sys_flag = record[39]
+    at = 84 + (12 if sys_flag & _BORN_V6 else 0) + (12 if sys_flag & _STORE_V6 else 0)
+    at += 4 + int.from_bytes(record[at : at + 4], "big")
+    topic_field = 2 if record[4:8] == _MAGIC_V2_BYTES else 1
+    at += topic_field + int.from_bytes(record[at : at + topic_field], "big")
+    return bytes(record[at + 2 : at + 2 + int.from_bytes(record[at : at + 2], "big")])
+
+
 def scan(
     data: bytes, log_offset: int, file_end: int, check_crc: bool, delays_ms: Sequence[int], entries_max: int
 ) -> Scan:
@@ -209,6 +227,36 @@ def _check(
         log_offset, size, topic, queue_id, queue_offset, tag_code, store_ms, sys_flag, prepared_log_offset,
         keys, properties,
     )  # fmt: skip
+
+
+def survey(data: bytes, log_offset: int, file_end: int, check_crc: bool, delays_ms: Sequence[int]) -> Survey:
+    """Read records as `scan` does, and return what queues and index need of them, without a value for each.
+
+    Prepared and rolled-back messages have no queue entry.
+    """
+    found = scan(data, log_offset, file_end, check_crc, delays_ms, len(data))
+    entries = found.entries
+    parts: list[tuple[str, int, int, bytearray]] = []
+    growing: dict[tuple[str, int], tuple[int, bytearray]] = {}
+    for entry in entries:
+        if entry.sys_flag & _PREPARED:
+            continue
+        key = (entry.topic, entry.queue_id)
+        next_offset, packed = growing.get(key, (-1, bytearray()))
+        if next_offset != entry.queue_offset or next_offset < 0:
+            packed = bytearray()
+            parts.append((*key, entry.queue_offset, packed))
+        packed += pack_queue_entry(entry.log_offset, entry.size_bytes, entry.tag_code)
+        growing[key] = (entry.queue_offset + 1, packed)
+    return Survey(
+        len(entries),
+        [Part(topic, queue_id, first, bytes(packed)) for topic, queue_id, first, packed in parts],
+        key_rows(entries),
+        reduce(or_, (entry.sys_flag for entry in entries), 0),
+        entries[-1].log_offset if entries else 0,
+        entries[-1].store_ms if entries else 0,
+        *found[1:],
+    )
 
 
 def describe(

@@ -65,3 +65,31 @@ class Scan(NamedTuple):
     stop: Stop
     size_bytes: int
     reason: str
+
+
+class Part(NamedTuple):
+    """Queue entries of one queue that follow each other without a gap, 20 bytes each."""
+
+    topic: str
+    queue_id: int
+    first_offset: int
+    entries: bytes
+
+
+class Survey(NamedTuple):
+    """What a stretch of the log means for queues and index; the rest is as in `Scan`.
+
+    The parts of one queue are in log order; `key_rows` is drawn in `format.entries`; `sys_flags` has each
+    bit that any of the records has. Place and store time of the last record are 0 when there was none.
+    """
+
+    record_count: int
+    parts: list[Part]
+    key_rows: bytes
+    sys_flags: int
+    last_log_offset: int
+    last_store_ms: int
+    end_offset: int
+    stop: Stop
+    size_bytes: int
+    reason: str

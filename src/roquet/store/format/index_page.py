@@ -17,6 +17,7 @@ Reference: Apache's IndexFile and IndexHeader, 5.5.0.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from roquet.model.message import java_hash
@@ -31,6 +32,12 @@ ENTRY_BYTES = ENTRY.size
 KEY_SEPARATOR = "#"
 SECONDS_MAX = 0x7FFFFFFF
 INT_MIN = -0x80000000
+FOLDED_LETTERS = 64
+TOPICS_KEPT = 4_096
+
+PAGE_SHIFT = 12
+PAGE_BYTES = 1 << PAGE_SHIFT
+"""What is written of the slot words at once: a page of the file, the first one with the header in it."""
 
 
 class Header(NamedTuple):
@@ -60,6 +67,11 @@ class Geometry(NamedTuple):
     @property
     def file_size_bytes(self) -> int:
         return HEADER_BYTES + self.slots * SLOT_BYTES + self.max_entries * ENTRY_BYTES
+
+    @property
+    def table_size_bytes(self) -> int:
+        """Length of the header and the slot words together."""
+        return HEADER_BYTES + self.slots * SLOT_BYTES
 
     def slot_position(self, slot: int) -> int:
         return HEADER_BYTES + slot * SLOT_BYTES
@@ -104,24 +116,28 @@ def key_hash(topic: str, key: str) -> int:
     pairs to fours … six multiplications for up to 64 letters. A lane never overflows, since a number in
     base 31 with digits below 256 is smaller than in base 256.
     """
-    text = f"{topic}{KEY_SEPARATOR}{key}"
-    if len(text) > FOLDED_LETTERS or not text.isascii():
-        return _positive(java_hash(text))
-    value = int.from_bytes(text.encode(), "big")
+    size = len(key)
+    if size > FOLDED_LETTERS or not key.isascii():
+        return _positive(java_hash(f"{topic}{KEY_SEPARATOR}{key}"))
+    value = int.from_bytes(key.encode(), "big")
     value = (value >> 8 & _LANES_8) * 31 + (value & _LANES_8)
     value = (value >> 16 & _LANES_16) * 31**2 + (value & _LANES_16)
     value = (value >> 32 & _LANES_32) * 31**4 + (value & _LANES_32)
     value = (value >> 64 & _LANES_64) * 31**8 + (value & _LANES_64)
     value = (value >> 128 & _LANES_128) * 31**16 + (value & _LANES_128)
-    value = ((value >> 256) * 31**32 + (value & _LANES_256)) & 0xFFFFFFFF
+    if size > FOLDED_LETTERS // 2:
+        value = (value >> 256) * 31**32 + (value & _LANES_256)
+    value = (value + _topic_hash(topic) * _POWERS[size]) & 0xFFFFFFFF
     return value if value < 0x80000000 else 0x100000000 - value & 0x7FFFFFFF
+
+
+@lru_cache(TOPICS_KEPT)
+def _topic_hash(topic: str) -> int:
+    return java_hash(f"{topic}{KEY_SEPARATOR}") & 0xFFFFFFFF
 
 
 def _positive(hashed: int) -> int:
     return abs(hashed) & 0x7FFFFFFF  # the smallest integer has no positive twin: Apache takes 0
-
-
-FOLDED_LETTERS = 64
 
 
 def _every_other(lane_bits: int) -> int:
@@ -131,3 +147,4 @@ def _every_other(lane_bits: int) -> int:
 
 _LANES_8, _LANES_16, _LANES_32 = _every_other(8), _every_other(16), _every_other(32)
 _LANES_64, _LANES_128, _LANES_256 = _every_other(64), _every_other(128), _every_other(256)
+_POWERS: list[int] = [pow(31, size, 1 << 32) for size in range(FOLDED_LETTERS + 1)]

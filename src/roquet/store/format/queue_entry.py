@@ -49,16 +49,6 @@ def unpack_all(data: bytes | bytearray | memoryview) -> Iterator[tuple[int, int,
     return _ENTRY.iter_unpack(memoryview(data)[: len(data) // ENTRY_SIZE_BYTES * ENTRY_SIZE_BYTES])
 
 
-def count_valid(data: bytes | bytearray | memoryview) -> int:
-    """Return how many entries at the beginning of `data` are entries: a place in the log, and a size."""
-    count = 0
-    for log_offset, size_bytes, _ in unpack_all(data):
-        if log_offset < 0 or size_bytes <= 0:
-            break
-        count += 1
-    return count
-
-
 def log_offset_at(data: bytes | bytearray | memoryview, position: int = 0) -> tuple[int, int]:
     """Return (log offset, size) of the entry at `position`."""
     log_offset, size_bytes = _HEAD.unpack_from(data, position)

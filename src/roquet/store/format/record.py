@@ -29,7 +29,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from roquet.store.format._record_py import decode, encode_with_crc, store_ms_of
+from roquet.store.format._record_py import decode, encode_with_crc, properties_of, store_ms_of
 from roquet.store.format._record_values import (
     BLANK_SIZE_BYTES_MIN,
     CRC_PROPERTY_SIZE_BYTES,
@@ -42,9 +42,11 @@ from roquet.store.format._record_values import (
     TAG_KEY,
     TOPIC_BYTES_MAX,
     V1_TOPIC_CHARS_MAX,
+    Part,
     Record,
     Scan,
     Stop,
+    Survey,
 )
 
 __all__ = [
@@ -61,32 +63,36 @@ __all__ = [
     "TAG_KEY",
     "TOPIC_BYTES_MAX",
     "V1_TOPIC_CHARS_MAX",
+    "Part",
     "Record",
     "Scan",
     "Stop",
+    "Survey",
     "blank",
     "decode",
     "describe",
     "encode",
     "encode_with_crc",
+    "properties_of",
     "scan",
     "store_ms_of",
+    "survey",
 ]
 
 HEAD_SIZE_BYTES = 76
 """Bytes of a record that hold its store time, whatever the hosts."""
 
 if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
-    from roquet.store.format._record_py import describe, encode, scan
+    from roquet.store.format._record_py import describe, encode, scan, survey
 
     COMPILED: Final = False
 else:
     try:
-        from roquet.store.format._record_c import describe, encode, scan
+        from roquet.store.format._record_c import describe, encode, scan, survey
 
         COMPILED = True
     except ImportError:
-        from roquet.store.format._record_py import describe, encode, scan
+        from roquet.store.format._record_py import describe, encode, scan, survey
 
         COMPILED = False
 
