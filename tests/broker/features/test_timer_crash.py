@@ -55,6 +55,9 @@ class Diary:
                     failures += 1
                     assert failures < 6
                     continue
+                except Answered:
+                    assert not self.acknowledged, "the topic is gone"
+                    break
                 if not messages:
                     break
                 offset += len(messages)
