@@ -12,7 +12,7 @@ both, which is how time-outs, crashes and cut links are tested without waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -81,6 +81,12 @@ class File(Protocol):
 
     def try_read(self, position: int, size: int) -> bytes | None:
         """Return the bytes when that needs no disk access, None when only `read` can give them."""
+
+    def try_read_many(self, places: Sequence[tuple[int, int]]) -> bytearray | None:
+        """Return the bytes of several places (position, size) one behind the other, under the same condition.
+
+        None also when one of them reaches beyond the end.
+        """
 
     async def read(self, position: int, size: int) -> bytes:
         """Return the bytes, waiting for the disk without blocking the event loop."""

@@ -89,6 +89,15 @@ def test_reads_stop_at_the_end(place: Place) -> None:
     asyncio.run(scenario())
 
 
+def test_several_places_come_in_one_piece_or_not_at_all(place: Place) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/a", 10)
+    file.write_at(0, b"0123456789")
+    assert file.try_read_many([(7, 2), (0, 1), (3, 3)]) in (b"780345", None)
+    assert file.try_read_many([(0, 1), (8, 3)]) is None
+    file.close()
+
+
 def test_writing_beyond_the_end_is_our_own_mistake(place: Place) -> None:
     disk, root = place
     file = disk.open(f"{root}/a", 10)

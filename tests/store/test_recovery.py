@@ -107,6 +107,77 @@ def test_missing_queues_are_rebuilt_from_the_whole_log(
     bench.run(main())
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_rebuilt_queues_survive_a_power_cut_soon_after(
+    bench_type: type[StoreBench], seed: int, is_clean: bool
+) -> None:
+    """They are not synced yet: the checkpoint must no longer vouch for them, also for idle ones."""
+    bench = bench_type(seed)
+
+    async def main() -> None:
+        store = bench.store()
+        await store.start()
+        await bench.fill(store, 150, queue_id=1, key="early")
+        for _ in range(10):
+            await bench.clock.sleep_until(bench.clock.monotonic() + 20)
+            await bench.fill(store, 60, topic="bills")
+        await bench.clock.sleep_until(bench.clock.monotonic() + 100)
+        if is_clean:
+            await store.close()
+        else:
+            bench.world.kill("broker")
+        bench.disk.remove_tree("/store/consumequeue")
+        bench.disk.sync_dir("/store")
+        busy = bench.store()._queues.get("bills", 0)
+        busy.files.sync_now()  # of all that was rebuilt this alone is sure to be there
+        bench.disk.crash()
+        again = bench.store()
+        assert await bench.bodies(again, queue_id=1) == numbers(150)
+        await bench.check_queues_equal_log(again)
+        assert len((await again.query("orders", "early", 64, 0, 1 << 60)).records) == 64
+
+    bench.run(main())
+
+
+def test_an_index_longer_than_the_log_is_rebuilt(bench: StoreBench) -> None:
+    """A power cut may keep the index and take the end of the log: its places are given anew."""
+
+    async def main() -> None:
+        store = bench.store()
+        places = [answer.log_offsets[0] for answer in await bench.fill(store, 20, key="old")]
+        await store.close()
+        bench.disk.write_file("/store/abort", b"1")
+        bench.disk.remove("/store/checkpoint")
+        bench.disk.flip(LOG, places[12] + 4)
+        again = bench.store()
+        assert again.log_max_offset == places[12]
+        await bench.fill(again, 8, key="new")
+        assert len((await again.query("orders", "old", 64, 0, 1 << 60)).records) == 12
+        assert len((await again.query("orders", "new", 64, 0, 1 << 60)).records) == 8
+
+    bench.run(main())
+
+
+def test_an_index_that_cannot_be_written_stops_nobody(bench: StoreBench) -> None:
+    async def main() -> None:
+        store = bench.store()
+        await store.start()
+        bench.disk.fail("write", "/store/index")
+        await bench.fill(store, 20, key="k")
+        await bench.clock.sleep_until(bench.clock.monotonic() + 100)
+        assert not store.refusal
+        await bench.fill(store, 20, key="k")
+        assert len((await store.query("orders", "k", 64, 0, 1 << 60)).records) == 40
+        await store.close()
+        assert bench.disk.exists("/store/abort")
+        bench.disk.heal()
+        again = bench.store()
+        assert len((await again.query("orders", "k", 64, 0, 1 << 60)).records) == 40
+
+    bench.run(main())
+
+
 def test_a_deleted_index_is_rebuilt(bench: StoreBench) -> None:
     async def main() -> None:
         store = bench.store()

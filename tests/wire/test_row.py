@@ -29,7 +29,7 @@ def test_every_header_survives_both_encodings(
         sent = data.draw(headers(declared, encoding))
         [frame], _ = split(join(Frame(0, ext=sent.encode(), encoding=encoding)))
         assert declared.decode(frame.ext) == sent
-        assert declared.decode({**frame.ext, "unknown": "field", "bname": "broker-a"}) == sent
+        assert declared.decode({**frame.ext, "unknown": "field", "ns": "namespace"}) == sent
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=lambda declared: declared.__name__)

@@ -56,7 +56,11 @@ class GetStatus(Enum):
 
 
 class Got(NamedTuple):
-    """What a read of one queue found. `records` are whole stored records, in queue order."""
+    """What a read of one queue found.
+
+    `records` are whole stored records, in queue order; `pieces` are the same bytes in as few pieces as they
+    could be read in.
+    """
 
     status: GetStatus
     next_offset: int
@@ -65,6 +69,7 @@ class Got(NamedTuple):
     records: Sequence[bytes | memoryview] = ()
     size_bytes: int = 0
     suggest_slave: bool = False
+    pieces: Sequence[bytes | bytearray | memoryview] = ()
 
 
 class Boundary(Enum):

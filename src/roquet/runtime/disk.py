@@ -21,7 +21,7 @@ import os
 import shutil
 import stat as stat_bits
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -98,6 +98,24 @@ class OsFile:
             self._can_try = False
             return None
         return bytes(buffer) if got == expected else None
+
+    def try_read_many(self, places: Sequence[tuple[int, int]]) -> bytearray | None:
+        if not self._can_try:
+            return None
+        fd, flag = self._open_fd(), _nowait_flag
+        buffer = bytearray(sum([size for _, size in places]))
+        view = memoryview(buffer)
+        at = 0
+        try:
+            for position, size in places:
+                if os.preadv(fd, (view[at : at + size],), position, flag) != size:
+                    return None
+                at += size
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            return None
+        return buffer
 
     async def read(self, position: int, size: int) -> bytes:
         return await self._in(self._readers, _read_all, position, min(size, self.size_bytes - position))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from roquet.ports import Clock, DiskUsage, FileStat, Rng
@@ -71,6 +71,15 @@ class SimFile:
         if self._disk.cold_probability and self._disk.rng.random() < self._disk.cold_probability:
             return None
         return self._inode.read(position, size)
+
+    def try_read_many(self, places: Sequence[tuple[int, int]]) -> bytearray | None:
+        found = bytearray()
+        for position, size in places:
+            data = self.try_read(position, size)
+            if data is None or len(data) < size:
+                return None
+            found += data
+        return found
 
     async def read(self, position: int, size: int) -> bytes:
         self._check("read")

@@ -9,9 +9,9 @@ changes nothing). It compares hashes only: the reader of the log must check that
     query       newest file first, newest entry first; links must go down, so damage always ends
 
 No send waits for it or fails because of it: when the disk refuses, entries stay in memory up to
-`MEMORY_BYTES_MAX` and `error` says so. After an unclean stop a file is believed as far as its entries
-prove each other right (see `index_file`); only a full one that the checkpoint vouches for is not read.
-Apache deletes what the checkpoint does not vouch for: it counts on a header which it writes seldom.
+`MEMORY_BYTES_MAX` and `error` says so. After an unclean stop the last file is believed when its entries
+prove each other right (see `index_file`), and the log behind it is put again. Apache deletes what the
+checkpoint does not vouch for instead; this rule holds for its files as well.
 Reference: Apache's IndexService and IndexFile, 5.5.0.
 """
 
@@ -124,8 +124,10 @@ class Index:
         """Open what is there. `safe_ms` is None after a clean stop, else what the checkpoint vouches for.
 
         It also vouches for nothing from `safe_log_offset` on: a time says little of one millisecond.
-        The first file that cannot be believed is deleted with all later ones. Afterwards `rebuild_from`
-        is the log offset from which the log must be put again, None when nothing is missing.
+        A file is surely complete when that reaches into the next one. The first other file is looked at
+        entry by entry, and deleted when it is damaged; all behind it are deleted, since it may lack its
+        end. Afterwards `rebuild_from` is the log offset from which the log must be put again, None when
+        nothing is missing.
         """
         assert not self._files
         found: list[FileStat] = []
@@ -134,51 +136,47 @@ class Index:
                 log.warning("leaving %s/%s alone: index files are named by digits", self._folder, entry.name)
             else:
                 found.append(entry)
-        is_whole = bool(found)
-        while found:
-            entry = found.pop(0)
-            path = f"{self._folder}/{entry.name}"
-
-            def is_trusted(header: Header, is_last: bool = not found) -> bool:
-                is_vouched = header.end_ms <= (safe_ms or 0) and header.end_log_offset < safe_log_offset
-                return safe_ms is None or (is_vouched and not is_last)
-
-            if (why := self._take_over(path, entry.size_bytes, is_trusted)) == "":
-                continue
-            log.warning(
-                "deleting index file %s: %s; it is rebuilt from log offset %d",
-                path, why, self.last_log_offset,
-            )  # fmt: skip
-            self._disk.remove(path)
-            for later in found:
-                path = f"{self._folder}/{later.name}"
-                log.warning("deleting %s too: it follows a file that must be rebuilt", path)
-                self._disk.remove(path)
-            # A power cut must not bring them back beside newer ones: they lead to what is no longer there.
-            self._disk.sync_dir(self._folder)
-            found, is_whole = [], False
-        self.rebuild_from = None if is_whole and safe_ms is None else self.last_log_offset
+        headers = [self._header_of(entry) for entry in found]
+        is_whole = bool(found) and safe_ms is None
+        for number, header in enumerate(headers):
+            file = IndexFile(self._disk, f"{self._folder}/{found[number].name}", self._geometry, EMPTY_HEADER)
+            is_sure = safe_ms is None or _reaches(headers[number + 1 : number + 2], safe_ms, safe_log_offset)
+            why = header if isinstance(header, str) else ""
+            if isinstance(header, Header):
+                file.begin_with(header)
+                why = "" if is_sure else file.relink()
+            if not why:
+                self._files.append(file)
+            if why or not is_sure:
+                self._delete_files([entry.name for entry in found[len(self._files) :]], why)
+                is_whole = False
+                break
+        self.rebuild_from = None if is_whole else self.last_log_offset
         self._synced_ms = self.last_store_ms if safe_ms is None else min(safe_ms, self.last_store_ms)
         if self._files:
             self._warm(self._files[-1].opened)
 
-    def _take_over(self, path: str, size_bytes: int, is_trusted: Callable[[Header], bool]) -> str:
-        """Go on with a file; return why that cannot be, or an empty text."""
-        if size_bytes != self._geometry.file_size_bytes:
-            return f"it has {size_bytes} bytes instead of {self._geometry.file_size_bytes}"
-        file = IndexFile(self._disk, path, self._geometry, EMPTY_HEADER)
-        header = parse_header(file.opened.read_now(0, HEADER_BYTES), self._geometry)
-        if isinstance(header, str):
+    def _header_of(self, entry: FileStat) -> Header | str:
+        """Return a file's header, or why it cannot be one of ours."""
+        if entry.size_bytes != self._geometry.file_size_bytes:
+            return f"it has {entry.size_bytes} bytes instead of {self._geometry.file_size_bytes}"
+        file = self._disk.open(f"{self._folder}/{entry.name}")
+        try:
+            return parse_header(file.read_now(0, HEADER_BYTES), self._geometry)
+        finally:
             file.close()
-            return header
-        file.begin_with(header)
-        if not is_trusted(header):
-            why = file.relink()
-            if why:
-                file.close()
-                return why
-        self._files.append(file)
-        return ""
+
+    def _delete_files(self, names: list[str], why: str) -> None:
+        for name in names:
+            path = f"{self._folder}/{name}"
+            log.warning(
+                "deleting index file %s: %s; it is rebuilt from log offset %d",
+                path, why or "the one before it may lack its end", self.last_log_offset,
+            )  # fmt: skip
+            self._disk.remove(path)
+        if names:
+            # A power cut must not bring them back beside newer ones: they lead to what is no longer there.
+            self._disk.sync_dir(self._folder)
 
     def _warm(self, file: File) -> None:
         """Read the slots once, so that the first `put` finds them in the page cache."""
@@ -405,6 +403,14 @@ class Index:
             if steps % STEPS_BETWEEN_PAUSES == 0:
                 await self._clock.sleep_until(self._clock.monotonic())
         return steps
+
+
+def _reaches(following: list[Header | str], safe_ms: int, safe_log_offset: int) -> bool:
+    """Return whether the checkpoint vouches for the beginning of the file behind one."""
+    for header in following:
+        if isinstance(header, Header) and not header.is_empty:
+            return header.begin_ms < safe_ms and header.begin_log_offset < safe_log_offset
+    return False
 
 
 async def _read(file: File, position: int, size: int) -> bytes:

@@ -17,7 +17,7 @@ from roquet.store.format import record
 from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, QueueEntry, unpack_all
 from roquet.store.index import Index
 from roquet.store.queues import Queue, Queues
-from roquet.store.reading import Ask, LogRange, Selected, cut, select, spans
+from roquet.store.reading import Ask, LogRange, Selected, cut, select, slices, spans
 from roquet.store.settings import StoreSettings
 from roquet.store.sifting import HOT_BYTES_MAX, Sift
 
@@ -66,8 +66,14 @@ class Lookup:
             selected = self._select(data, ask)
             if selected.places:
                 break
+        if not selected.places:
+            return self._got(queue, selected, [])
+        joined = spans(selected.places)
+        whole = self._log.segments.try_read_many(joined)
+        if whole is not None:
+            return self._got(queue, selected, slices(selected.places, whole), (whole,))
         found: list[bytes] = []
-        for log_offset, size in spans(selected.places):
+        for log_offset, size in joined:
             part = self._log.segments.try_read(log_offset, size)
             if part is None:
                 return None
@@ -136,7 +142,13 @@ class Lookup:
         segments = self._log.segments
         return LogRange(segments.min_offset, self._log.written_offset, segments.file_size_bytes)
 
-    def _got(self, queue: Queue, selected: Selected, records: list[bytes | memoryview]) -> Got:
+    def _got(
+        self,
+        queue: Queue,
+        selected: Selected,
+        records: list[bytes | memoryview],
+        pieces: Sequence[bytes | bytearray | memoryview] | None = None,
+    ) -> Got:
         status = selected.status
         if status is GetStatus.FOUND and not records:
             status = GetStatus.MESSAGE_WAS_REMOVING
@@ -149,6 +161,7 @@ class Lookup:
             records,
             sum(map(len, records)),
             behind > self.settings.recent_bytes_max,
+            records if pieces is None else pieces,
         )
 
     async def queue_entries(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueEntry]:

@@ -119,3 +119,14 @@ def cut(places: Sequence[tuple[int, int]], found: Sequence[bytes]) -> list[bytes
             records.append(data if size == len(data) else view[position : position + size])
         position += size
     return records
+
+
+def slices(places: Sequence[tuple[int, int]], data: bytearray) -> list[bytes | memoryview]:
+    """Return the records out of bytes in which they lie one behind the other."""
+    view = memoryview(data).toreadonly()
+    records: list[bytes | memoryview] = []
+    at = 0
+    for _, size in places:
+        records.append(view[at : at + size])
+        at += size
+    return records

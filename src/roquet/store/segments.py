@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from roquet.ports import Disk, File
 
@@ -264,6 +265,18 @@ class Segments:
         return self._files.get(self.folder, start).try_read(
             position, min(size, self.file_size_bytes - position)
         )
+
+    def try_read_many(self, places: Sequence[tuple[int, int]]) -> bytearray | None:
+        """Return the bytes of several places (offset, size) of one file, one behind the other.
+
+        None when one of them is not at hand, or when they lie in different files.
+        """
+        first, last = places[0][0], places[-1][0]
+        start = self.start_of(first)
+        if not self._first <= start < self._end or self.start_of(last) != start:
+            return None
+        file = self._files.get(self.folder, start)
+        return file.try_read_many([(offset - start, size) for offset, size in places])
 
     async def read(self, offset: int, size: int) -> bytes:
         """Return the bytes up to the file's end, waiting for the disk where that is needed."""

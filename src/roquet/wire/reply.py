@@ -20,7 +20,7 @@ class Reply(NamedTuple):
 
     code: int = Code.SUCCESS
     header: Header | None = None
-    body: bytes | Sequence[bytes | memoryview] = b""
+    body: bytes | Sequence[bytes | bytearray | memoryview] = b""
     remark: str = ""
 
 

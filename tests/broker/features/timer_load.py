@@ -42,6 +42,9 @@ class InlineFile:
         self.write_at, self.read_now, self.close = file.write_at, file.read_now, file.close
         self.try_read: Callable[[int, int], bytes | None] = file.read_now
 
+    def try_read_many(self, places: Sequence[tuple[int, int]]) -> bytearray:
+        return bytearray().join(self._file.read_now(position, size) for position, size in places)
+
     async def read(self, position: int, size: int) -> bytes:
         return self._file.read_now(position, size)
 

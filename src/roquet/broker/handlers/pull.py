@@ -232,7 +232,7 @@ class PullHandlers:
             )
         else:
             self._stats.miss()
-        return Reply(code, header, got.records or b"", got.status.value)
+        return Reply(code, header, got.pieces or b"", got.status.value)
 
     def _admit(self, request: AnyPull) -> tuple[Group, Topic]:
         """Return group and topic when the group may read there; raises Refusal."""

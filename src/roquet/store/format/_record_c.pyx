@@ -223,8 +223,7 @@ cdef entry_of(Fields* fields, delays_ms, dict topics):
     ))
 
 
-cdef class Growing:
-    """Bytes that grow at their end."""
+cdef class Growing:  # bytes that grow at their end
     cdef uint8_t* data
     cdef Py_ssize_t size, capacity
 
@@ -246,15 +245,13 @@ cdef class Growing:
         return PyBytes_FromStringAndSize(<const char*>self.data, self.size)
 
 
-cdef class OfQueue(Growing):
-    """A part of a queue while it is collected."""
+cdef class OfQueue(Growing):  # a part of a queue while it is collected
     cdef object topic
     cdef int32_t queue_id
     cdef int64_t first_offset, next_offset
 
 
-cdef class OfTopic:
-    """What all messages of a topic share."""
+cdef class OfTopic:  # what all messages of a topic share
     cdef str name
     cdef bytes raw
     cdef dict queues
@@ -262,8 +259,7 @@ cdef class OfTopic:
     cdef bint is_delay
 
 
-cdef class Collected:
-    """All parts and key rows of one survey."""
+cdef class Collected:  # all parts and key rows of one survey
     cdef list parts
     cdef Growing rows
     cdef dict topics
@@ -316,7 +312,7 @@ cdef class Collected:
         if words.unique.size:
             self.add_row(fields, hash_value(hashed, words.unique))
         if words.keys.size and is_ascii(words.keys):
-            word.at, word.size = words.keys.at, 0
+            word.at = words.keys.at
             while word.at < words.keys.at + words.keys.size:
                 word.size = 0
                 while word.at + word.size < words.keys.at + words.keys.size and word.at[word.size] != c' ':
@@ -370,7 +366,6 @@ def survey(bytes data not None, int64_t log_offset, int64_t file_end, bint check
 
 
 cdef inline bint is_ascii(Value value) noexcept:
-    cdef Py_ssize_t index
     for index in range(value.size):
         if value.at[index] & 0x80:
             return False
@@ -379,7 +374,6 @@ cdef inline bint is_ascii(Value value) noexcept:
 
 cdef uint32_t hash_value(uint32_t hashed, Value value):
     """Go on with Java's hash of a text that is still in bytes."""
-    cdef Py_ssize_t index
     if not is_ascii(value):
         return hash_on(hashed, text(value.at, value.size))
     for index in range(value.size):
