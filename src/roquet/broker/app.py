@@ -326,9 +326,12 @@ class Broker:
 
     def _terms(self) -> Terms:
         settings = self.settings
-        return Terms(
+        terms = Terms(
             settings.register_period_ms / 1000, settings.register_timeout_ms / 1000, settings.permission
         )
+        if settings.split_registration:
+            return terms._replace(topics_per_request=settings.split_registration_size)
+        return terms
 
     # periodic work
 

@@ -30,6 +30,9 @@ class Refused(NamedTuple):
 
 _BROKER_GROUPS = {
     "one event loop does the work: there are no thread pools and no queues before them": """
+        brokerFastFailureEnable=true waitTimeMillsInAdminBrokerQueue=5000
+        waitTimeMillsInHeartbeatQueue=31000 waitTimeMillsInLitePullQueue=5000
+        waitTimeMillsInPullQueue=5000 waitTimeMillsInSendQueue=200
         ackMessageThreadPoolNums=16 ackThreadPoolQueueCapacity=100000 adminBrokerThreadPoolNums=16
         adminBrokerThreadPoolQueueCapacity=10000 appendAckAsync=false appendCkAsync=false
         asyncSendEnable=true batchDispatchRequestThreadPoolNums=16 clientCallbackExecutorThreads=2
@@ -52,6 +55,13 @@ _BROKER_GROUPS = {
         timerReputServiceCorePoolSize=6 timerReputServiceMaxPoolSize=6
         timerReputServiceQueueCapacity=10000 topicQueueLockNum=32 transactionCheckRocksdbCoreThreads=2
         transactionCheckRocksdbMaxThreads=5 transactionCheckRocksdbQueueCapacity=2000
+    """,
+    "it always behaves as with the default": """
+        clearRetryTopicWhenDeleteTopic=true consumerFallbehindThreshold=17179869184
+        disableConsumeIfConsumerReadSlowly=false enableCreateSysGroup=true enableDetailStat=true
+        forceRegister=true maxMsgsNumBatch=64 realTimeNotifyConsumerChange=true
+        subscriptionExpiredTimeout=600000 updateNameServerAddrPeriod=120000
+        validateSystemTopicWhenUpdateTopic=true
     """,
     "connections are handled by the event loop and not by Netty": """
         channelNotActiveInterval=60000 clientAsyncSemaphoreValue=65535
@@ -86,8 +96,8 @@ _BROKER_GROUPS = {
     """,
     "registration does not need it": """
         cleanOfflineBrokerInterval=30000 compressedRegister=false enableSingleTopicRegister=false
-        enableSplitMetadata=true enableSplitRegistration=false fetchNamesrvAddrInterval=10000
-        splitMetadataSize=2000 splitRegistrationSize=800
+        enableSplitMetadata=true fetchNamesrvAddrInterval=10000
+        splitMetadataSize=2000
     """,
     "reading of old messages never blocks other readers": """
         accessMessageInMemoryHotRatio=26 cgColdReadThreshold=3145728 coldCtrStrategyEnable=false

@@ -99,13 +99,6 @@ class BrokerSettings:
     connect_timeout_ms: int = 3_000
     admin_from_anywhere: bool = False
     """Answer requests that change or reveal things from other hosts too."""
-    fast_failure: bool = True
-    """Answer SYSTEM_BUSY to what has waited longer than the limits that follow."""
-    wait_in_send_queue_ms: int = 200
-    wait_in_pull_queue_ms: int = 5_000
-    wait_in_lite_pull_queue_ms: int = 5_000
-    wait_in_heartbeat_queue_ms: int = 31_000
-    wait_in_admin_queue_ms: int = 5_000
     start_accept_send_ms: int = 0
     """Wall clock time before which sends are refused."""
 
@@ -117,12 +110,9 @@ class BrokerSettings:
     auto_create_group: bool = True
     cluster_topic: bool = True
     broker_topic: bool = True
-    create_sys_group: bool = True
     trace_topic: bool = False
     trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
     trace_on: bool = True
-    validate_system_topic_on_update: bool = True
-    clear_retry_topic_on_delete: bool = True
     reject_transaction: bool = False
     transaction_timeout_ms: int = 6_000
     """A half message is asked about when it has been undecided for this time."""
@@ -152,15 +142,10 @@ class BrokerSettings:
     bloom_error_percent: int = 20
     bloom_group_count: int = 32
     notify_group_changes: bool = True
-    notify_group_changes_at_once: bool = True
-    disable_slow_consumers: bool = False
-    fall_behind_bytes_max: int = 16 * 1024**3
-    query_messages_max: int = 64
     use_server_side_reset: bool = True
     channel_expired_ms: int = 120_000
     """A client without a heartbeat for this time is forgotten and its connection closed."""
     client_scan_interval_ms: int = 10_000
-    subscription_expired_ms: int = 600_000
     lock_live_ms: int = 60_000
     """A queue lock that is not renewed ends after this time."""
     offsets_flush_interval_ms: int = 5_000
@@ -168,15 +153,13 @@ class BrokerSettings:
     """Commits after which the version of the offset table goes up."""
     delay_offsets_flush_interval_ms: int = 10_000
     delay_offsets_version_step: int = 200
-    detail_stat: bool = True
 
     # Registration.
     register_period_ms: int = 30_000
     register_timeout_ms: int = 24_000
-    force_register: bool = True
-    """Register every period even when no topic has changed."""
-    resolve_namesrv_period_ms: int = 120_000
-    """How often the names of name servers are looked up again."""
+    split_registration: bool = False
+    """Register topics in pieces of the size that follows, always; very large tables are split anyway."""
+    split_registration_size: int = 800
 
     @property
     def fast_port(self) -> int:
