@@ -1,7 +1,7 @@
 """Roquet beside Apache RocketMQ 5.5.0 on the machine at hand: `python -m bench`.
 
-    __main__ ─▶ rounds ─▶ servers · clients · probe · process_info · oldstore      what is measured
-        └────▶ results ─▶ figures ─▶ table                                         what is said about it
+    __main__ ─▶ rounds ─▶ servers · clients · kinds · probe · process_info · oldstore      what is measured
+        └────▶ results ─▶ figures ─▶ table                                                 what it says
 
 Both brokers read the same broker.conf, take the same load from Apache's own programs, and are measured from
 outside: by those programs' reports, by a plain socket and by /proc. `bench.micro` measures our own code

@@ -1,4 +1,4 @@
-"""The load: Apache's benchmark producer and consumer, and our histogram of latencies, each in its own JVM.
+"""The load: Apache's benchmark producers and consumer, and our histogram of latencies, each in its own JVM.
 
 The rates and the mean latency come from Apache's programs, read while they run; percentiles come from
 `java/roquet/bench/Latencies.java`, since Apache's print none. All use 64 threads, bodies of 128 bytes, the
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.kinds import BODY_BYTES, SENDER_THREADS, Kind
 from bench.probe import TOPIC
 from bench.process_info import CpuTrace
 from bench.reports import REPORT_SPAN_S, Report, combine, consumed_reports, sent_reports
@@ -18,8 +19,8 @@ from tests.peers import jars
 from tests.peers.child import Child, ChildError
 
 CLIENT_JVM = ["-server", "-Xms1g", "-Xmx1g", "-Xmn256m"]
-SENDER_THREADS = 64
-BODY_BYTES = 128
+BINARY_HEADERS = "-Drocketmq.serialize.type=ROCKETMQ"
+"""What all but the timer's program choose by themselves."""
 CONSUMER_GROUP = "bench_consumer"
 CONSUMER_THREADS = 20
 LINE_TIMEOUT_S = 60.0
@@ -52,6 +53,14 @@ def send(namesrv: str, home: Path, broker_pid: int, windows: int, at_end: Callab
     with _start("Producer", home, words) as client:
         load = _measure(client, sent_reports, broker_pid, chosen)
         at_end()
+        client.kill()
+    return load
+
+
+def send_kind(kind: Kind, namesrv: str, home: Path, broker_pid: int) -> Load:
+    """Send messages of one kind for about ten seconds of warm-up and one window of nine."""
+    with _start(kind.program, home, ["-n", namesrv, *kind.words]) as client:
+        load = _measure(client, kind.parse, broker_pid, [kind.measured_line])
         client.kill()
     return load
 
@@ -102,7 +111,7 @@ def _jvm(home: Path) -> list[str]:
         f"-Drmq.logback.configurationFile={jars.LOGBACK}",
         "-Djava.net.preferIPv4Stack=true",
     ]
-    return [jars.java(), *CLIENT_JVM, *places, *jars.OPENS]
+    return [jars.java(), *CLIENT_JVM, BINARY_HEADERS, *places, *jars.OPENS]
 
 
 def _measure(

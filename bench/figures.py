@@ -21,6 +21,10 @@ class Measure(StrEnum):
     MEAN = "send_mean_ms"
     P99 = "send_p99_ms"
     CONSUMED = "consumed_per_s"
+    DELAYED = "delayed_sends_per_s"
+    DELAYED_DUE = "delayed_sends_per_s_while_due"
+    TIMED = "timed_sends_per_s"
+    TRANSACTED = "transactional_sends_per_s"
     SEND_CPU = "send_cpu_s_per_million"
     CONSUME_CPU = "consume_cpu_s_per_million"
     IDLE_ANONYMOUS = "idle_anonymous_mib"
@@ -40,6 +44,10 @@ LABELS = {
     Measure.MEAN: "send latency, mean, ms",
     Measure.P99: "send latency, 99th percentile, ms",
     Measure.CONSUMED: "messages consumed per second, from a backlog",
+    Measure.DELAYED: "delayed sends per second (2 h)",
+    Measure.DELAYED_DUE: "delayed sends per second (1 s, delivered meanwhile)",
+    Measure.TIMED: "timed sends per second",
+    Measure.TRANSACTED: "transactional sends per second, each committed",
     Measure.SEND_CPU: "broker CPU per million sends, s",
     Measure.CONSUME_CPU: "broker CPU per million messages consumed, s",
     Measure.IDLE_ANONYMOUS: "idle: anonymous memory, MiB",
@@ -73,6 +81,10 @@ class Goal(NamedTuple):
 GOALS = {
     (Measure.SENDS, Target.ROQUET): Goal(Bound.AT_LEAST, 1.0),
     (Measure.SENDS, Target.PURE): Goal(Bound.AT_LEAST, 0.6),
+    (Measure.DELAYED, Target.ROQUET): Goal(Bound.AT_LEAST, 1.0),
+    (Measure.DELAYED_DUE, Target.ROQUET): Goal(Bound.AT_LEAST, 1.0),
+    (Measure.TIMED, Target.ROQUET): Goal(Bound.AT_LEAST, 1.0),
+    (Measure.TRANSACTED, Target.ROQUET): Goal(Bound.AT_LEAST, 1.0),
     (Measure.IDLE_ANONYMOUS, Target.ROQUET): Goal(Bound.AT_MOST, 0.2),
     (Measure.IDLE_CPU, Target.ROQUET): Goal(Bound.AT_MOST, 0.1),
     (Measure.START_FRESH, Target.ROQUET): Goal(Bound.AT_MOST, 0.2),
@@ -87,6 +99,7 @@ PURE_MEASURES = (Measure.SENDS, Measure.SEND_CPU)
 LOAD_MEASURES = frozenset(
     {
         *(Measure.SENDS, Measure.MEAN, Measure.P99, Measure.SEND_CPU),
+        *(Measure.DELAYED, Measure.DELAYED_DUE, Measure.TIMED, Measure.TRANSACTED),
         *(Measure.CONSUMED, Measure.CONSUME_CPU, Measure.LOADED_ANONYMOUS, Measure.LOADED_RESIDENT),
     }
 )

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import probe, servers
-from bench.clients import BODY_BYTES, CONSUMER_GROUP
+from bench.clients import CONSUMER_GROUP
+from bench.kinds import BODY_BYTES
 from bench.servers import LOG_FILE_SIZE_BYTES, Target
 from roquet.model.message import Draft, Host
 from roquet.store.format.record import BLANK_SIZE_BYTES_MIN, blank, encode

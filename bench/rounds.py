@@ -1,6 +1,7 @@
 """One round of one broker: start it, leave it idle, load it, crash it; numbers out.
 
     new store:  start ─▶ first send ─▶ stop ─▶ start again ─▶ idle ─▶ Producer ─▶ Latencies ─▶ kill
+    new store for each kind of message:  start ─▶ first send ─▶ its producer ─▶ kill
     old store:  copy ─▶ start ─▶ first send in its queue ─▶ Consumer ─▶ kill
                 copy without queues and index ─▶ start ─▶ first send in its queue ─▶ kill
 
@@ -15,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import clients, probe, process_info, servers
+from bench import clients, kinds, probe, process_info, servers
 from bench.figures import Measure
 from bench.oldstore import OldStore, copy_log, copy_whole
 from bench.process_info import CpuTrace
@@ -42,6 +43,7 @@ class Part(StrEnum):
     LATENCY = "latency"
     RECOVERY = "recovery"
     CONSUME = "consume"
+    KINDS = "kinds"
 
 
 class Plan(NamedTuple):
@@ -73,6 +75,8 @@ def measure(target: Target, plan: Plan, old: Callable[[], OldStore], say: Say) -
         try:
             if parts & ON_NEW_STORE:
                 _on_new_store(target, plan._replace(parts=parts), folder, names, numbers, say)
+            if Part.KINDS in parts:
+                _kinds(target, folder, names, numbers, say)
             if parts & ON_OLD_STORE:
                 _on_old_store(target, plan._replace(parts=parts), folder, names, numbers, say, old())
         finally:
@@ -148,6 +152,27 @@ def _send(broker: Broker, names: Names, plan: Plan, folder: Path, numbers: Numbe
     numbers[Measure.MEAN] = load.report.mean_ms
     numbers[Measure.SEND_CPU] = load.cpu_s_per_million
     numbers[Measure.FAILURES] += load.report.failures
+
+
+def _kinds(target: Target, folder: Path, names: Names, numbers: Numbers, say: Say) -> None:
+    """Measure each kind on a store and a broker of its own: what one leaves behind costs the next nothing."""
+    for kind in kinds.KINDS:
+        store, home = folder / f"store-{kind.name}", folder / kind.name
+        broker, _ = _start(target, folder, store, names)
+        try:
+            _wait_for_route(names, broker)
+            load = clients.send_kind(kind, names.address, home, broker.process.pid)
+        finally:
+            broker.process.kill()
+            shutil.rmtree(store, ignore_errors=True)
+        numbers[kind.measure] = load.report.messages_per_s
+        numbers[Measure.FAILURES] += load.report.failures
+        say(
+            f"{target.value}: {kind.name}, {load.report.messages_per_s:,.0f} sends/s, "
+            f"{load.cpu_s_per_million:.0f} s of broker CPU per million"
+        )
+        if load.report.failures:
+            say(f"{target.value}: {kind.name}, sends failed: {clients.first_complaint(home)}")
 
 
 def _on_old_store(

@@ -26,6 +26,7 @@ from roquet.store.dispatch import Dispatch, Listener
 from roquet.store.flush import Flush
 from roquet.store.format.queue_entry import QueueEntry
 from roquet.store.index import EVERYWHERE, Index
+from roquet.store.index_refill import refill_index
 from roquet.store.logscan import LogScan
 from roquet.store.lookup import Lookup, QueryResult
 from roquet.store.queues import Queues, is_name
@@ -42,9 +43,6 @@ TURN_BYTES_MAX = 8 * 1024 * 1024
 """Pending bytes at which a turn is written before it is over."""
 
 LOG_FILES_OPEN_MAX = 64
-
-INDEX_REBUILD_BYTES_MAX = 1 << 30
-"""Log that is read again for the index alone, at a start; more only with `message_index_safe`."""
 
 
 class Store:
@@ -150,17 +148,17 @@ class Store:
         if is_clean and left is not None and clean_stop.is_still_true(left, self._segments, self._queues):
             clean_stop.apply(left, self._queues)
             end = LogEnd(left.log_end_offset, left.last_record_offset, left.last_store_ms)
-            self._rebuild_index(end.log_offset, is_clean)
+            self._refill_index(end.log_offset, is_clean)
         else:
             recovery = Recovery(self._segments, self._queues, self._checkpoint, self.settings)
             recovery.load_queues()
             start = recovery.choose_start(is_clean)
             # The index takes records in log order only: what it misses before the start comes first.
-            self._rebuild_index(start, is_clean)
+            self._refill_index(start, is_clean)
             end = recovery.run(start, is_clean, self._dispatch.run_recovered)
             if self._index is not None and self._index.last_log_offset >= max(end.log_offset, 1):
                 self._index.forget_from(end.log_offset)
-                self._rebuild_index(end.log_offset, is_clean)
+                self._refill_index(end.log_offset, is_clean)
             self._save_recovered(end)
         self._log.begin_at(*end)
         self._dispatch.begin_at(end.log_offset, end.store_ms)
@@ -183,32 +181,9 @@ class Store:
         except OSError as error:
             log.error("the checkpoint cannot be saved: %s; a crash now means a longer recovery", error)
 
-    def _rebuild_index(self, scanned_from: int, is_clean: bool) -> None:
-        """File the part of the log that lies behind the index and before what recovery has read."""
-        if self._index is None or self._segments.is_empty:
-            return
-        if self._index.rebuild_from is None and is_clean:
-            return
-        sure_ms = max(self._index.last_store_ms - 1, 0)
-        if self._checkpoint.index_ms > sure_ms:
-            # The files that are made now are not on disk yet: nothing may vouch for them.
-            self._checkpoint.index_ms = sure_ms
-            self._checkpoint.flush_now()
-        # After a crash a whole file may be missing, and nothing in the others tells of it.
-        start = self._segments.start_of(max(self._index.last_log_offset, self._segments.min_offset))
-        missing = scanned_from - start
-        if missing <= 0:
-            return
-        if missing > INDEX_REBUILD_BYTES_MAX and not self.settings.message_index_safe:
-            log.warning(
-                "the index does not cover %d bytes of the log from %d on: queries by key will not find them; "
-                "start with messageIndexSafe=true to rebuild it",
-                missing, start,
-            )  # fmt: skip
-            return
-        log.info("rebuilding the index from %d to %d", start, scanned_from)
-        for stretch in LogScan(self._segments, self.settings).records(start, scanned_from):
-            self._dispatch.index_recovered(stretch)
+    def _refill_index(self, scanned_from: int, is_clean: bool) -> None:
+        parts = (self._index, self._segments, self._checkpoint, self._dispatch, self.settings)
+        refill_index(*parts, scanned_from, is_clean)
 
     async def start(self) -> None:
         """Begin the periodic work."""

@@ -32,7 +32,7 @@ from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.stats import Stats
 from roquet.broker.core.table_hook import TableHook
 from roquet.broker.core.topics import Topics
-from roquet.broker.features import delay, filter, order, retention, retry, timer, transaction
+from roquet.broker.features import delay, filter, order, reply, retention, retry, timer, transaction
 from roquet.model.ids import UniqueIds
 from roquet.model.message import Entry, Host
 from roquet.ports import Ports
@@ -40,6 +40,7 @@ from roquet.runtime.settings import BrokerSettings
 from roquet.store.settings import StoreSettings
 from roquet.store.store import Store
 from roquet.transport.router import Handler
+from roquet.wire.requests.send import Refused
 from roquet.wire.row import Header
 
 
@@ -72,6 +73,7 @@ def all_features(parts: Parts) -> tuple[object, ...]:
         delays,  # behind what may change or hide a message: it must know where that shall go
         locks,  # anywhere: it sees no drafts
         _filters(parts),  # anywhere: the same
+        _replies(parts),  # anywhere: the same
         retention.Retention(  # anywhere: the same
             clock, parts.topics, parts.store, lambda: parts.store_settings().clean_interval_ms
         ),
@@ -164,6 +166,26 @@ def _filters(parts: Parts) -> filter.Filter:
         parts.sessions,
         settings.bloom_error_percent,
         settings.bloom_group_count,
+        rules,
+    )
+
+
+def _replies(parts: Parts) -> reply.Replies:
+    settings = parts.settings()
+
+    def rules() -> reply.Rules:
+        now = parts.settings()
+        return reply.Rules(now.store_reply, now.start_accept_send_ms)
+
+    return reply.Replies(
+        parts.ports.clock,
+        parts.ports.rng,
+        parts.pipeline,
+        parts.topics,
+        parts.sessions,
+        parts.stats,
+        parts.store_host,
+        Refused(settings.region_id, "true" if settings.trace_on else "false"),
         rules,
     )
 
