@@ -59,7 +59,9 @@ def main() -> int:
 def _flags() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Roquet beside Apache RocketMQ.")
     parser.add_argument("--rounds", type=_count, help="how often each broker is measured (3; quick: 1)")
-    parser.add_argument("--quick", action="store_true", help="short windows, no second start, no consumer")
+    parser.add_argument(
+        "--quick", action="store_true", help="short windows, no second start, consumer, kinds"
+    )
     parser.add_argument("--parts", type=_parts, help=f"only these, of {','.join(Part)}")
     parser.add_argument("--name", default="latest", help="name of the result below bench/results")
     parser.add_argument("--from", dest="stored", metavar="NAME", help="draw a kept result, measure nothing")

@@ -318,3 +318,26 @@ class TestTransactions:
 
     def _end(self, client: JavaClient, namesrv: str, topic: str) -> dict[str, Any]:
         return client.run("transaction-end", namesrv, 180, topic=topic)
+
+
+class TestReplies:
+    """Requests that are answered through the broker, and some that are not."""
+
+    ANSWERED: ClassVar = {"sync": 5, "async": 5, "silent_is_late": True}
+
+    @pytest.mark.parametrize("is_killed", [False, True], ids=["calm", "killed"])
+    def test_a_request_is_answered_or_late(
+        self, client: JavaClient, cluster: KillableCluster, is_killed: bool
+    ) -> None:
+        name = fresh_name("asked")
+        assert run(client, "reply-begin", cluster, name) == self.ANSWERED
+        if is_killed:
+            cluster.crash()
+        assert run(client, "reply-end", cluster, name) == self.ANSWERED
+
+    def test_the_sender_of_a_reply_hears_that_nobody_waits(
+        self, client: JavaClient, cluster: KillableCluster
+    ) -> None:
+        seen = client.run("reply-lost", cluster.namesrv, cluster="DefaultCluster")
+        assert seen["code"] == 1
+        assert "channel of <nobody@1> not found" in seen["said"]

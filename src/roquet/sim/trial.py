@@ -91,7 +91,7 @@ def run_seed(seed: int) -> Outcome:
         world.close()
         reason = "; ".join(world.failures)
     except (AssertionError, ExceptionGroup, RuntimeError) as error:
-        reason = _explain(error)
+        reason = explain(error)
         world.close()
     finally:
         root.removeHandler(mistakes)
@@ -101,9 +101,10 @@ def run_seed(seed: int) -> Outcome:
     return Outcome(seed, world.trace_hash(), world.loop.time(), messages, reason, tuple(world.trace.tail))
 
 
-def _explain(error: BaseException) -> str:
+def explain(error: BaseException) -> str:
+    """Return what went wrong and where, of each error of a group."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(_explain, error.exceptions))
+        return "; ".join(map(explain, error.exceptions))
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from roquet.ports import Clock, Disk, FileStat
+from roquet.store.checkpoint import Checkpoint
 from roquet.store.commitlog import CommitLog
 from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, FILLER_SIZE, unpack_from
 from roquet.store.index import Index
@@ -43,8 +44,12 @@ class Deletion:
         commitlog: CommitLog,
         queues: Queues,
         index: Index | None,
+        checkpoint: Checkpoint,
         settings: StoreSettings,
     ) -> None:
+        self._checkpoint = checkpoint
+        self.is_waiting = False
+        """Whether files that should go wait for the queues to be put on disk; upkeep then does that soon."""
         self._disk = disk
         self._clock = clock
         self._log = commitlog
@@ -91,10 +96,16 @@ class Deletion:
         elif self.is_disk_full and not verdict.disk_full:
             log.warning("there is space on the disk again: %s", verdict.reason)
         self.is_disk_full, self.reason = verdict.disk_full, verdict.reason
+        segments = self._log.segments
         for number in range(verdict.delete_count):
             if number:
                 await self._clock.sleep_until(self._clock.monotonic() + PAUSE_BETWEEN_FILES_S)
-            segments = self._log.segments
+            # Once the log is gone nothing can rebuild a queue: it would begin at offset 0 again.
+            self.is_waiting = (
+                segments.min_offset + segments.file_size_bytes > self._checkpoint.queues_log_offset
+            )
+            if self.is_waiting:
+                return number
             log.info("deleting %s: %s", segments.path_of(segments.min_offset), verdict.reason)
             segments.remove_first()
         return verdict.delete_count

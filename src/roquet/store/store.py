@@ -78,7 +78,9 @@ class Store:
         self._flush = Flush(self._log, self._dispatch, self._checkpoint, clock, settings, call_soon)
         self._space = SpaceAhead(self._segments)
         self._lookup = Lookup(self._log, self._queues, self._index, settings)
-        self._deletion = Deletion(disk, clock, self._log, self._queues, self._index, settings)
+        self._deletion = Deletion(
+            disk, clock, self._log, self._queues, self._index, self._checkpoint, settings
+        )
         self._upkeep = Upkeep(
             self._queues,
             self._index,
@@ -87,7 +89,7 @@ class Store:
             self._flush,
             clock,
             settings,
-            self._deletion.run,
+            self._deletion,
         )
         self._lock: Lock | None = None
         self._is_started = False
@@ -393,6 +395,7 @@ class Store:
 
     async def delete_expired_log(self) -> int:
         """Delete expired log files now, at any hour; return how many went."""
+        await self._upkeep.settle()
         return await self._deletion.delete_expired_log()
 
     async def clean_expired_queues(self, is_kept: Callable[[str], bool]) -> int:

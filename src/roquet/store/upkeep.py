@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 
 from roquet.ports import Clock
 from roquet.store.checkpoint import Checkpoint
+from roquet.store.deletion import Deletion
 from roquet.store.dispatch import Dispatch
 from roquet.store.flush import Flush
 from roquet.store.index import Index
@@ -43,7 +43,7 @@ class Upkeep:
         flush: Flush,
         clock: Clock,
         settings: StoreSettings,
-        clean: Callable[[], Coroutine[object, object, None]],
+        deletion: Deletion,
     ) -> None:
         self._queues = queues
         self._index = index
@@ -51,7 +51,7 @@ class Upkeep:
         self._dispatch = dispatch
         self._flush = flush
         self._clock = clock
-        self._clean = clean
+        self._deletion = deletion
         self.settings = settings
         self.failure = ""
         """Set when a sync of queues or index failed: from then on the checkpoint stands still."""
@@ -61,6 +61,7 @@ class Upkeep:
         self._tasks: list[asyncio.Task[None]] = []
         self._pausing: list[asyncio.Task[None]] = []
         self._is_stopping = False
+        self._settling = asyncio.Lock()
 
     def start(self) -> None:
         """Begin the periodic work on the running loop."""
@@ -111,12 +112,14 @@ class Upkeep:
     async def _clean_up(self) -> None:
         await self._pause(self.settings.clean_first_delay_ms)
         while True:
-            await self._clean()
+            await self._deletion.run()
             await self._pause(self.settings.clean_interval_ms)
 
     def _is_thorough_due(self) -> bool:
         if self._dispatch.offset == self._checkpoint.queues_log_offset and self._queues.is_synced:
             return False
+        if self._deletion.is_waiting:
+            return True
         idle_ms = (self._clock.monotonic() - self._settled_at) * 1000
         return idle_ms >= self.settings.queue_flush_thorough_interval_ms
 
@@ -135,6 +138,10 @@ class Upkeep:
 
     async def settle(self) -> None:
         """Put queues and index on disk, then let the checkpoint vouch for what they covered before."""
+        async with self._settling:
+            await self._settle()
+
+    async def _settle(self) -> None:
         self._settled_at = self._clock.monotonic()
         offset, store_ms = self._dispatch.offset, self._dispatch.store_ms
         if self.failure:

@@ -1,7 +1,7 @@
 """Request and reply: an answer goes straight to the producer that asked, and into the log beside.
 
     requester ── plain send ─▶ topic ─▶ consumer ── 324, 325 ─▶ here ── 326 ─▶ requester (10 s at most)
-                                                                 └─▶ <cluster>_REPLY_TOPIC, if it shall be kept
+                                                                 └─▶ <cluster>_REPLY_TOPIC, where it is kept
 
 The sender is told whether the answer arrived. What is kept is for people: nothing reads it, so a reply that
 could not be stored is only logged. Requests are plain messages and never come here. Compatibility:

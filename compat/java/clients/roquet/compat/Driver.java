@@ -34,6 +34,7 @@ public final class Driver {
         Selecting.register(SCENARIOS);
         Moving.register(SCENARIOS);
         Transacting.register(SCENARIOS);
+        Replying.register(SCENARIOS);
     }
 
     private Driver() {
