@@ -243,7 +243,7 @@ class IndexFile:
     def relink(self) -> str:
         """Make the slot words from the entries, and clear what lies behind them; return what is wrong.
 
-        Raises OSError. The words that differ from the file's are written with the next round.
+        Raises OSError. Entries are written again at once, slot words with the next round.
         """
         geometry, header = self._geometry, self.header
         table = bytearray(geometry.table_size_bytes)
@@ -255,6 +255,10 @@ class IndexFile:
             number += right
             if right < count:
                 return f"entry {number} does not follow from those before it"
+            # A sync that failed before the stop may have left pages that the kernel takes for clean and that
+            # never reached the disk: what is believed is written again.
+            self._serial += 1
+            self.opened.write_at(geometry.entry_position(number - right), data[: count * ENTRY_BYTES])
         if newest != header.end_log_offset and not header.is_empty:
             return f"its last entry leads to {newest}, its header to {header.end_log_offset}"
         self._compare(table)
@@ -267,10 +271,9 @@ class IndexFile:
         for position in range(0, len(table), READ_BYTES):
             stop = min(position + READ_BYTES, len(table))
             data = self.opened.read_now(position, stop - position)
-            if data == memoryview(table)[position:stop]:
-                continue
             for at in range(position, stop, PAGE_BYTES):
-                if data[at - position : at - position + PAGE_BYTES] != table[at : min(at + PAGE_BYTES, stop)]:
+                page = table[at : min(at + PAGE_BYTES, stop)]
+                if data[at - position : at - position + PAGE_BYTES] != page or any(page):
                     self._dirty[at // PAGE_BYTES] = 1
         if not self.is_behind:
             self.drop_table()
