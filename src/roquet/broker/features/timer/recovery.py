@@ -13,10 +13,13 @@ better than never. Reference: Apache's TimerMessageStore.recover, 5.5.0.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import Final
 
+from roquet.broker.features.timer import terms
 from roquet.broker.features.timer.shelf import Shelf
 from roquet.broker.features.timer.state import State, TimedStore
+from roquet.model.message import Entry, parse_properties
 from roquet.model.names import TIMER_TOPIC
 from roquet.ports import Clock, Disk, File
 from roquet.store.format import record
@@ -27,6 +30,9 @@ from roquet.store.format.timer_wheel import SLOTS, Slot
 log = logging.getLogger("roquet.broker")
 
 BLANK_SLOTS: Final = 60
+LAST_UNITS: Final = 1_024
+"""Units that may lead to records which a power cut has torn: more than it finds unsynced in a second."""
+
 DEQUEUED: Final = b"TIMER_DEQUEUE_MS\x01"
 
 
@@ -118,25 +124,28 @@ def _sift(shelf: Shelf, read_tick: int) -> int:
     return pending
 
 
-async def _take_in(store: TimedStore, shelf: Shelf, start: int, state: State) -> Unit | None:
-    """Let the wheel know the units from a position on; return the last one."""
-    end, last = start, None
+async def _take_in(store: TimedStore, shelf: Shelf, start: int, state: State) -> deque[Unit]:
+    """Let the wheel know the units from a position on; return the last ones."""
+    end, last = start, deque[Unit](maxlen=LAST_UNITS)
     async for position, unit in shelf.units.scan(start):
         if unit.log_offset + unit.size_bytes > store.log_max_offset:
             break
         state.read_tick = min(state.read_tick, await shelf.take_in(position, unit))
-        end, last = position + UNIT_BYTES, unit
+        end = position + UNIT_BYTES
+        last.append(unit)
     shelf.units.begin_at(end)
     return last
 
 
-async def _set_queue_offset(store: TimedStore, check: TimerCheck, last: Unit | None, state: State) -> None:
+async def _set_queue_offset(store: TimedStore, check: TimerCheck, last: deque[Unit], state: State) -> None:
+    """Go on behind the last unit whose record is there: filing those before it again delivers them twice."""
     queue_offset = check.queue_offset
-    data = await store.record_at(last.log_offset) if last is not None else None
-    if data is not None:
-        found = record.decode(data)
-        if found.topic == TIMER_TOPIC:
+    for unit in reversed(last):
+        data = await store.record_at(unit.log_offset)
+        found = record.decode(data) if data is not None else None
+        if found is not None and found.topic == TIMER_TOPIC:
             queue_offset = max(queue_offset, found.queue_offset + 1)
+            break
     low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
     state.queue_offset = min(max(queue_offset, low), high)
     if state.queue_offset != queue_offset:
@@ -147,7 +156,24 @@ async def _find_delivered(store: TimedStore, delivered_from: int | None, clock: 
     if delivered_from is None:
         return
     for entries in store.walk(max(delivered_from, store.log_min_offset)):
-        state.delivered.update(
-            (entry.prepared_log_offset, entry.log_offset) for entry in entries if DEQUEUED in entry.properties
-        )
+        for entry in entries:
+            if DEQUEUED in entry.properties and await _is_delivery(store, entry):
+                state.delivered[entry.prepared_log_offset] = entry.log_offset
         await clock.sleep_until(clock.monotonic())
+
+
+async def _is_delivery(store: TimedStore, entry: Entry) -> bool:
+    """Say whether a record was delivered from where it says. Place 0 is also what records have that were
+    never parked and yet carry our properties: timed messages that consumers handed back."""
+    if entry.prepared_log_offset:
+        return True
+    data = await store.record_at(0)
+    if data is None:
+        return False
+    parked = record.decode(data)
+    waiting, come = (
+        parse_properties(bytes(each.properties).decode(errors="replace")) for each in (parked, entry)
+    )
+    return parked.topic == TIMER_TOPIC and all(
+        waiting.get(name) == come.get(name) for name in ("UNIQ_KEY", terms.OUT_NAME)
+    )

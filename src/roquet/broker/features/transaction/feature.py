@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.pipeline import Pipeline, Rewrite
+from roquet.broker.core.redraft import draft_of
 from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.table_hook import TableHook
 from roquet.broker.core.topics import Topics
@@ -29,7 +30,7 @@ from roquet.broker.features.transaction.metrics import Metrics
 from roquet.model.ids import parse_offset_id
 from roquet.model.message import Draft, Entry, Host, parse_properties
 from roquet.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TOPIC
-from roquet.model.status import Appended, PutStatus
+from roquet.model.status import Appended, Got, PutStatus
 from roquet.ports import Clock
 from roquet.store.format.record import Record, decode
 from roquet.store.logscan import Stretch
@@ -58,6 +59,10 @@ _CODES: Final = {
 }
 
 
+HALF_BYTES_HOT: Final = 4 * 1024
+"""More is asked of the store for no half: the first record comes whole, however large it is."""
+
+
 class LogStore(reading.Queues, Protocol):
     """What the feature needs of the store besides reading."""
 
@@ -66,6 +71,10 @@ class LogStore(reading.Queues, Protocol):
 
     @property
     def flushed_offset(self) -> int: ...
+
+    def read_hot(
+        self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
+    ) -> Got | None: ...
 
 
 class Rules(NamedTuple):
@@ -173,15 +182,16 @@ class Transaction:
             return NOTHING
         term = await self._current_term()
         record = await self._half_record(request)
-        self._check_end(request, record)
-        half = self._find(term.halves, record)
+        prepared, properties = draft_of(record)
+        self._check_end(request, record, properties)
+        half = self._find(term.halves, record, properties)
         while half is not None and half.is_busy:
             await term.desk.changed()
-            half = self._find(term.halves, record)
+            half = self._find(term.halves, record, properties)
         if half is None:
             return _repeated(term.halves.decision(request.tran_state_table_offset), decision)
         if decision == shapes.COMMIT:
-            draft, properties = shapes.committed(record, half.log_offset)
+            draft, properties = shapes.commit(prepared, properties, half.log_offset)
             messages: tuple[Draft, ...] = (self._pipeline.prepare(draft, properties).draft,)
         else:
             messages = ()
@@ -214,6 +224,12 @@ class Transaction:
         return self._term
 
     async def _half_record(self, request: EndTransaction) -> Record:
+        # Most halves are ended within moments: the queue leads to them without a wait, and in one read.
+        got = self._store.read_hot(HALF_TOPIC, 0, request.tran_state_table_offset, 1, HALF_BYTES_HOT)
+        if got is not None and got.records:
+            record = decode(got.records[0])
+            if record.log_offset == request.commit_log_offset:
+                return record
         data = await self._store.record_at(request.commit_log_offset)
         if data is None:
             raise Refusal(Code.SYSTEM_ERROR, "Find prepared transaction message failed")
@@ -223,9 +239,8 @@ class Transaction:
             raise Refusal(Code.SYSTEM_ERROR, f"no half message lies at {request.commit_log_offset}")
         return record
 
-    def _check_end(self, request: EndTransaction, record: Record) -> None:
+    def _check_end(self, request: EndTransaction, record: Record, properties: Mapping[str, str]) -> None:
         """Raise Refusal unless the request is about this half and comes from its group, in time."""
-        properties = parse_properties(bytes(record.properties).decode(errors="replace"))
         if properties.get(shapes.IMMUNITY) and not request.from_transaction_check:
             age_ms = self._clock.now_ms() - record.born_ms
             allowed_ms = shapes.immunity_ms(properties, self._rules().timeout_ms)
@@ -239,10 +254,10 @@ class Transaction:
         if shapes.is_torn(properties):
             raise Refusal(Code.SYSTEM_ERROR, "the half is damaged: it does not say where it shall go")
 
-    def _find(self, halves: Halves, record: Record) -> Half | None:
+    def _find(self, halves: Halves, record: Record, properties: Mapping[str, str]) -> Half | None:
         """Return the undecided half of a record; None when it is decided."""
         if halves.is_unread(record.queue_offset):
-            halves.add(reading.half_of(record, self._terms()))
+            halves.add(reading.entry_of(record, properties, self._terms()))
         return halves.find(record.queue_offset)
 
     # the work of a master

@@ -61,9 +61,13 @@ def backoff_ms(check_times: int, interval_ms: int) -> int:
 
 
 def half_of(record: Record, terms: Terms) -> Half:
-    """Return the ledger's entry of a half. When it is due is counted from here on by the monotonic clock,
-    and never further away than one wait: clocks of producers and of this host may be wrong."""
-    properties = _properties(record)
+    """Return the ledger's entry of a half."""
+    return entry_of(record, _properties(record), terms)
+
+
+def entry_of(record: Record, properties: Mapping[str, str], terms: Terms) -> Half:
+    """The same of a half that was parsed before. When it is due is counted from here on by the monotonic
+    clock, and never further away than one wait: clocks of producers and of this host may be wrong."""
     times = shapes.check_times(properties)
     if times:
         since_ms, wait_ms = record.store_ms, backoff_ms(times, terms.interval_ms)
@@ -128,7 +132,7 @@ class _Sieve:
         properties = _properties(record)
         key = properties.get(shapes.UNIQUE_KEY, "")
         first = shapes.first_offset(properties, record.queue_offset)
-        half = half_of(record, terms)
+        half = entry_of(record, properties, terms)
         known = halves.find(first)
         if known is None and half.check_times:
             known = self._by_key.get(key)

@@ -70,14 +70,18 @@ def half(draft: Draft, properties: Mapping[str, str]) -> Rewrite:
 
 def committed(record: Record, half_log_offset: int) -> tuple[Draft, dict[str, str]]:
     """Return the message of a half for its real topic, and its properties as the features shall see them."""
-    draft, properties = draft_of(record)
+    return commit(*draft_of(record), half_log_offset)
+
+
+def commit(draft: Draft, properties: dict[str, str], half_log_offset: int) -> tuple[Draft, dict[str, str]]:
+    """The same of a half that was parsed before; takes the properties over."""
     topic, queue_id = real_place(properties)
     for name in (REAL_TOPIC, REAL_QUEUE, FIRST_OFFSET, FIRST_OFFSET_OF_APACHE):
         properties.pop(name, None)
     ready = draft._replace(
         topic=topic,
         queue_id=queue_id,
-        sys_flag=record.sys_flag & ~BITS | COMMIT,
+        sys_flag=draft.sys_flag & ~BITS | COMMIT,
         prepared_log_offset=half_log_offset,
         properties=format_properties(properties).encode(),
     )
