@@ -29,7 +29,7 @@ check: $(STAMP) ## format, lint, types, layers, generated files
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m roquet.wire.describe --check docs/protocol.md
+	@$(BIN)/python -m roquet.wire.describe | cmp - docs/protocol.md || { echo "run make docs" >&2; exit 1; }
 
 bench: $(STAMP) ## measure against Apache 5.5.0 on this machine and print the table
 	$(BIN)/python -m bench

@@ -22,6 +22,7 @@ LEVELS = ",".join(map(str, LEVELS_MS))
 SETTINGS = {
     "messageDelayLevel": " ".join(f"{delay_ms // 1000}s" for delay_ms in LEVELS_MS),
     "enablePropertyFilter": "true",
+    "traceTopicEnable": "true",
 }
 
 
@@ -341,3 +342,10 @@ class TestReplies:
         seen = client.run("reply-lost", cluster.namesrv, cluster="DefaultCluster")
         assert seen["code"] == 1
         assert "channel of <nobody@1> not found" in seen["said"]
+
+
+class TestTraces:
+    """What clients tell of their messages in RMQ_SYS_TRACE_TOPIC."""
+
+    def test_sends_and_uses_are_told(self, client: JavaClient, cluster: KillableCluster) -> None:
+        assert run(client, "trace", cluster, fresh_name("traced")) == {"told": 15}

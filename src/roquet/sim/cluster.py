@@ -103,7 +103,7 @@ class BrokerNode(Node):
         super().__init__(host, BROKER_PORT)
         self.name = name
         sees = Survives.POWER_CUT if store.flush_mode is FlushMode.SYNC else Survives.KILL
-        # Recovery checks the body's checksum only, as Apache's does: properties of an unsynced record may tear.
+        # Recovery checks the body alone, as Apache's does: properties of an unsynced record may tear.
         self.model = ModelBroker(sees, checks_properties=False)
 
     @property

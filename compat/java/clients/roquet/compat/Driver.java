@@ -35,6 +35,7 @@ public final class Driver {
         Moving.register(SCENARIOS);
         Transacting.register(SCENARIOS);
         Replying.register(SCENARIOS);
+        Tracing.register(SCENARIOS);
     }
 
     private Driver() {

@@ -81,11 +81,12 @@ final class Replying {
 
     private static Map<String, Object> end(Call call) throws Exception {
         Running running = RUNNING.remove(call.topic());
-        try (Session session = running.session()) {
+        try {
             Check.eventually(() -> isHeard(running.asker(), call.topic()), 60_000, "a first answer");
             return asked(running, call.topic());
         } finally {
             running.asker().shutdown();
+            running.session().close();
         }
     }
 

@@ -130,6 +130,7 @@ async def _take_in(store: TimedStore, shelf: Shelf, start: int, state: State) ->
     async for position, unit in shelf.units.scan(start):
         if unit.log_offset + unit.size_bytes > store.log_max_offset:
             break
+        shelf.units.doubt(position, unit)
         state.read_tick = min(state.read_tick, await shelf.take_in(position, unit))
         end = position + UNIT_BYTES
         last.append(unit)

@@ -33,6 +33,7 @@ class Units:
         self._files = Segments(disk, folder, file_size_bytes)
         self._pending = bytearray()
         self._pending_at = 0
+        self._doubted: set[int] = set()
 
     def load(self) -> None:
         """Take over the files; raises StoreDamaged."""
@@ -79,6 +80,14 @@ class Units:
             self._pending_at = position = position + left
         self._pending += encode_unit(unit)
         return position
+
+    def doubt(self, position: int, unit: Unit) -> None:
+        """Have the file of a unit that was found synced again: a program that was killed may have left it
+        unsynced, and what is saved next must not lead to a unit that a power cut can still take."""
+        start = self._files.start_of(position)
+        if start not in self._doubted:
+            self._doubted.add(start)
+            self._files.write(position, encode_unit(unit))
 
     def write(self) -> None:
         """Hand what was appended to the operating system; raises OSError, and then it is still pending."""

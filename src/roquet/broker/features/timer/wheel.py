@@ -36,6 +36,11 @@ class Wheel:
         self._path = path
         self._file: File | None = None
         self._changed: dict[int, Slot] = {}
+        self._is_doubted = True  # a program that was killed may have left what it wrote unsynced
+
+    @property
+    def exists(self) -> bool:
+        return self._disk.exists(self._path)
 
     def open(self) -> bool:
         """Open the file, or create it; return whether it was there. Raises StoreDamaged."""
@@ -131,12 +136,13 @@ class Wheel:
 
     async def flush(self) -> None:
         """Put the changes on disk; raises OSError, and then they are still waiting."""
-        if not self._changed or self._file is None:
+        if self._file is None or not (self._changed or self._is_doubted):
             return
         written = dict(self._changed)
         for index, slot in written.items():
             self._file.write_at(index * SLOT_BYTES, encode_slot(slot))
         await self._file.sync()
+        self._is_doubted = False
         for index, slot in written.items():
             if self._changed.get(index) is slot:
                 del self._changed[index]
