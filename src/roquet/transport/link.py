@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from roquet.ports import Clock
@@ -27,6 +27,9 @@ log = logging.getLogger("roquet.transport")
 
 WRITE_HIGH_BYTES: Final = 512 * 1024
 """Unsent answers above which the peer counts as slow: two full pull answers."""
+
+OUT_BYTES_MAX: Final = 64 * 1024
+"""Answers that are collected in one turn of the loop before they go to the transport."""
 
 STALL_SECONDS_MAX: Final = 60.0
 """How long a slow peer may take to read what it asked for."""
@@ -80,6 +83,8 @@ class Link(asyncio.Protocol):
         "serve",
         "serve_run",
         "_opened",
+        "_out",
+        "_out_bytes",
     )
 
     def __init__(
@@ -102,6 +107,8 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection[asyncio.Future[Frame]] = Connection()
         self._backlog: deque[Frame] = deque()
+        self._out: list[bytes | bytearray | memoryview] = []
+        self._out_bytes = 0
         self._stalled_since: float | None = None
         self._unfinished_since: float | None = None
         self._wrote = False
@@ -138,6 +145,7 @@ class Link(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._backlog.clear()
+        self._out, self._out_bytes = [], 0
         for future in self._connection.drop_all():
             if not future.done():
                 future.set_exception(LinkClosed(f"{self.peer[0]}:{self.peer[1]} closed the connection"))
@@ -171,7 +179,7 @@ class Link(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._out_bytes
 
     @property
     def held_bytes(self) -> int:
@@ -187,17 +195,43 @@ class Link(asyncio.Protocol):
         code, header, body, remark = reply
         ext = {} if header is None else header.encode()
         if not body:
-            transport.write(reply_head(code, request.opaque, ext, remark, 0, self.encoding))
+            self._write(reply_head(code, request.opaque, ext, remark, 0, self.encoding))
             return
         parts = (body,) if isinstance(body, bytes) else body
         size = sum(map(len, parts))
-        transport.writelines([reply_head(code, request.opaque, ext, remark, size, self.encoding), *parts])
+        self._write(reply_head(code, request.opaque, ext, remark, size, self.encoding), size, parts)
+
+    def _write(
+        self, data: bytes, more_bytes: int = 0, more: Sequence[bytes | bytearray | memoryview] = ()
+    ) -> None:
+        """Keep bytes until the end of this turn of the loop: they leave with one call of the system."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(data)
+        self._out.extend(more)
+        self._out_bytes += len(data) + more_bytes
+        if self._out_bytes > OUT_BYTES_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        out, size_bytes = self._out, self._out_bytes
+        if not out:
+            return
+        self._out, self._out_bytes = [], 0
+        if self._transport is None:
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif size_bytes <= OUT_BYTES_MAX:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
 
     def write(self, data: bytes) -> None:
         """Send answers that are bytes already."""
         if self._transport is not None:
             self._wrote = True
-            self._transport.write(data)
+            self._write(data)
 
     def send_one_way(self, request: Header, body: bytes = b"") -> None:
         """Send a request that wants no answer; a peer that is gone or does not read misses it."""
@@ -206,9 +240,7 @@ class Link(asyncio.Protocol):
         self._wrote = True
         opaque = self._connection.next_opaque()
         code = row_of(type(request)).code
-        self._transport.write(
-            join(Frame(code, opaque, FLAG_ONE_WAY, request.encode(), body, encoding=self.encoding))
-        )
+        self._write(join(Frame(code, opaque, FLAG_ONE_WAY, request.encode(), body, encoding=self.encoding)))
 
     async def call(self, request: Header, timeout_s: float, body: bytes = b"") -> Frame:
         """Send a request and return the answer; raises TimeoutError, LinkClosed or TooManyWaiting."""
@@ -225,7 +257,7 @@ class Link(asyncio.Protocol):
         deadline = self._clock.monotonic() + timeout_s
         self._connection.wait_for(opaque, deadline, future)
         self._wrote = True
-        self._transport.write(join(frame._replace(opaque=opaque, encoding=self.encoding)))
+        self._write(join(frame._replace(opaque=opaque, encoding=self.encoding)))
         timer = self._clock.call_at(deadline, self._expire, opaque, future, frame.code, timeout_s)
         try:
             return await future
@@ -242,6 +274,7 @@ class Link(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is written, then close."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 
