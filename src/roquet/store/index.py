@@ -111,8 +111,18 @@ class Index:
 
     @property
     def synced_ms(self) -> int:
-        """Store time up to which entries are on disk: what the checkpoint may say."""
+        """Store time up to which entries are on disk."""
         return self._synced_ms
+
+    @property
+    def vouched_ms(self) -> int:
+        """What the checkpoint may say: the end of the last file that is full and on disk.
+
+        After a crash Apache's broker deletes files that end later and files again what its recovery reads
+        from that time on. A time in the middle of the current file would cost the entries before it.
+        """
+        finished = [file.header.end_ms for file in self._files[:-1]]
+        return max((ms for ms in finished if ms <= self._synced_ms), default=0)
 
     @property
     def file_names(self) -> list[str]:

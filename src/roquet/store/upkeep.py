@@ -163,7 +163,7 @@ class Upkeep:
         self._checkpoint.queues_log_offset = offset
         if self._index is not None:
             await self._index.flush()
-            self._checkpoint.index_ms = self._index.synced_ms
+            self._checkpoint.index_ms = self._index.vouched_ms
 
     async def save_checkpoint(self) -> None:
         """Save the checkpoint if it has changed; a refusal is tried again with the next change."""
