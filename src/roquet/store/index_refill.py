@@ -32,6 +32,10 @@ def refill_index(
     """File the part of the log that lies behind the index and before what recovery has read."""
     if index is None or segments.is_empty:
         return
+    if checkpoint.index_ms > index.vouched_ms:
+        # The current file grows from now on: a time within it would cost its entries in Apache's hands.
+        checkpoint.index_ms = index.vouched_ms
+        checkpoint.flush_now()
     if index.rebuild_from is None and is_clean:
         return
     sure_ms = max(index.last_store_ms - 1, 0)
