@@ -25,7 +25,7 @@ GROUPS = ("readers-a", "readers-b")
 READ_QUEUES, WRITE_QUEUES = 4, 3
 RETRIES = 7
 MESSAGES_EACH_STOP = 240
-PATIENCE_S = 30.0
+PATIENCE_S = 8.0
 FOREVER_MS = 1 << 45
 
 Value = TypeVar("Value")
@@ -50,6 +50,7 @@ class Carried:
 
     def __init__(self) -> None:
         self.messages: list[Written] = []
+        self.may_lack_keys = False
         self.committed: dict[tuple[str, str, int], int] = {}
 
     async def set_up(self, client: Plain, broker: str) -> None:
@@ -123,7 +124,13 @@ class Carried:
             async def is_indexed(request: QueryMessage = request) -> bytes:
                 return (await client.ask(broker, request)).body
 
-            answered = record.decode(await eventually(is_indexed, f"{written.key} in the index"))
+            try:
+            found = await eventually(is_indexed, f"{written.key} in the index")
+        except AssertionError:
+            if self.may_lack_keys:  # Apache's broker may give up index entries after a crash
+                return
+            raise
+        answered = record.decode(found)
             assert (answered.log_offset, bytes(answered.body)) == (written.log_offset, written.body)
         answer = await client.ask(broker, ViewMessage(written.log_offset, written.topic))
         viewed = record.decode(answer.body)
