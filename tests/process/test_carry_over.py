@@ -56,6 +56,7 @@ class Road:
         """Open the store with a broker, check all that it held before, add to it, and end the broker."""
         self._stops += 1
         self.carried.may_lack_keys = broker == "apache" and not is_clean
+        self.carried.gave_up_keys = False
         if broker == "apache":
             home = self._folder / f"apache-{self._stops}"
             node: Node = apache.start_broker(home, self.names.namesrv, self._port, self.store, SMALL_FILES)
