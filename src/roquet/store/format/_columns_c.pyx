@@ -1,0 +1,531 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Records to columns: the compiled twin of `_columns_py`, which says what it must do.
+
+Bulk readers pull millions of messages through here. Every read is checked against the end of the record
+before it is made; what is rare (a broken record, a text that is not ASCII, a name that comes twice, an
+IPv6 host, a compressed body) is left to the twin's functions.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memcmp, memcpy
+
+from zlib import crc32
+
+from roquet.model.message import Host
+from roquet.store.format import _columns_py
+from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, Columns
+from roquet.store.format._record_values import Stop
+
+cdef enum:
+    RECORD_BYTES_MIN = 91
+    COMPRESSED = 0x1
+    BORN_V6 = 0x10
+    STORE_V6 = 0x20
+    PAIRS_MAX = 64
+
+cdef uint32_t MAGIC_V1 = 0xDAA320A7
+cdef uint32_t MAGIC_V2 = 0xDAA320AB
+cdef uint32_t MAGIC_BLANK = 0xCBD43194
+cdef Py_ssize_t COLUMN_BYTES_MAX = BYTES_MAX
+cdef object MORE = Stop.MORE, FILE_END = Stop.FILE_END, ZEROS = Stop.ZEROS, BROKEN = Stop.BROKEN
+
+
+cdef inline uint32_t u32(const uint8_t* at) noexcept:
+    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef inline int64_t i64(const uint8_t* at) noexcept:
+    return <int64_t>((<uint64_t>u32(at) << 32) | u32(at + 4))
+
+
+@cython.final
+cdef class Growing:  # bytes that grow at their end, handed out without a copy
+    cdef uint8_t* data
+    cdef Py_ssize_t size, capacity
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+
+    cdef int grow(self, Py_ssize_t count) except -1:
+        cdef Py_ssize_t wanted = 2 * self.capacity + count + 4096
+        cdef uint8_t* grown = <uint8_t*>realloc(self.data, wanted)
+        if grown == NULL:
+            raise MemoryError
+        self.data, self.capacity = grown, wanted
+        return 0
+
+    cdef inline int put(self, const void* source, Py_ssize_t count) except -1:
+        if self.size + count > self.capacity:
+            self.grow(count)
+        memcpy(self.data + self.size, source, count)
+        self.size += count
+        return 0
+
+    cdef inline int put32(self, int32_t value) except -1:
+        return self.put(&value, 4)
+
+    cdef inline int put64(self, int64_t value) except -1:
+        return self.put(&value, 8)
+
+
+@cython.final
+cdef class Texts:  # texts behind each other and where each ends
+    cdef Growing ends, data
+    cdef int32_t count
+
+    def __cinit__(self):
+        self.ends, self.data = Growing(), Growing()
+        self.data.grow(0)
+        self.ends.put32(0)
+
+    cdef inline int put(self, const void* source, Py_ssize_t count) except -1:
+        self.data.put(source, count)
+        self.ends.put32(<int32_t>self.data.size)
+        self.count += 1
+        return 0
+
+    cdef int put_bytes(self, bytes text) except -1:
+        return self.put(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+    cdef tuple buffers(self):
+        return self.ends, self.data
+
+
+cdef struct Record:  # where the parts of a record lie
+    const uint8_t* at
+    int32_t size
+    int32_t sys_flag
+    int64_t queue_offset
+    int64_t log_offset
+    int64_t store_ms
+    Py_ssize_t store_at
+    Py_ssize_t tail
+    Py_ssize_t body_size
+    const uint8_t* topic
+    Py_ssize_t topic_size
+    const uint8_t* properties
+    Py_ssize_t properties_size
+
+
+cdef struct Pair:
+    const uint8_t* name
+    Py_ssize_t name_size
+    const uint8_t* value
+    Py_ssize_t value_size
+
+
+cdef bint read_record(const uint8_t* at, int32_t size, uint32_t magic, Record* record) noexcept:
+    """Fill in where the parts lie; return whether they add up to the size."""
+    cdef int32_t sys_flag = <int32_t>u32(at + 36)
+    cdef Py_ssize_t store_at = 68 if sys_flag & BORN_V6 else 56
+    cdef Py_ssize_t tail = store_at + (28 if sys_flag & STORE_V6 else 16)
+    cdef Py_ssize_t topic_field = 2 if magic == MAGIC_V2 else 1
+    cdef Py_ssize_t topic_at, topic_size, properties_at, properties_size
+    cdef int64_t body_size
+    if tail + 16 + topic_field + 2 > size:
+        return False
+    body_size = <int32_t>u32(at + tail + 12)
+    if body_size < 0 or tail + 16 + body_size + topic_field + 2 > size:
+        return False
+    topic_at = tail + 16 + body_size
+    topic_size = at[topic_at]
+    if topic_field == 2:
+        topic_size = (topic_size << 8) | at[topic_at + 1]
+    properties_at = topic_at + topic_field + topic_size + 2
+    if properties_at > size:
+        return False
+    properties_size = <int16_t>((<uint16_t>at[properties_at - 2] << 8) | at[properties_at - 1])
+    if properties_size < 0 or properties_at + properties_size != size:
+        return False
+    record.at, record.size, record.sys_flag = at, size, sys_flag
+    record.queue_offset, record.log_offset, record.store_ms = i64(at + 20), i64(at + 28), i64(at + store_at)
+    record.store_at, record.tail, record.body_size = store_at, tail, body_size
+    record.topic, record.topic_size = at + topic_at + topic_field, topic_size
+    record.properties, record.properties_size = at + properties_at, properties_size
+    return True
+
+
+cdef bint is_ascii(const uint8_t* at, Py_ssize_t size) noexcept:
+    cdef Py_ssize_t index
+    cdef uint8_t seen = 0
+    for index in range(size):
+        seen |= at[index]
+    return seen < 0x80
+
+
+cdef bint is_text(const uint8_t* at, Py_ssize_t size) except -1:
+    """True when the bytes are UTF-8."""
+    if is_ascii(at, size):
+        return True
+    try:
+        PyUnicode_DecodeUTF8(<const char*>at, size, NULL)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+cdef int split(const uint8_t* at, Py_ssize_t size, Pair* pairs) noexcept:
+    """Fill in the pairs of a property text and return their number, -1 where the twin must look."""
+    cdef const uint8_t* end = at + size
+    cdef const uint8_t* stop
+    cdef const uint8_t* mid
+    cdef int count = 0, other
+    while at < end:
+        stop = <const uint8_t*>memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        mid = <const uint8_t*>memchr(at, 1, stop - at)
+        if mid != NULL and mid > at and stop > mid + 1:
+            if count == PAIRS_MAX:
+                return -1
+            for other in range(count):
+                if pairs[other].name_size == mid - at and memcmp(pairs[other].name, at, mid - at) == 0:
+                    return -1
+            pairs[count].name, pairs[count].name_size = at, mid - at
+            pairs[count].value, pairs[count].value_size = mid + 1, stop - mid - 1
+            count += 1
+        at = stop + 1
+    return count
+
+
+cdef int put_host(Texts column, const uint8_t* at, bint is_v6) except -1:
+    cdef uint8_t text[32]
+    cdef Py_ssize_t size = 0
+    cdef int part
+    cdef int32_t port
+    if is_v6:
+        host = Host(PyBytes_FromStringAndSize(<const char*>at, 16), <int32_t>u32(at + 16))
+        return column.put_bytes(_columns_py.host_text(host).encode())
+    for part in range(4):
+        size += put_number(text + size, at[part])
+        text[size] = c"." if part < 3 else c":"
+        size += 1
+    port = <int32_t>u32(at + 4)
+    if port < 0:
+        host = Host(PyBytes_FromStringAndSize(<const char*>at, 4), port)
+        return column.put_bytes(_columns_py.host_text(host).encode())
+    size += put_number(text + size, port)
+    return column.put(text, size)
+
+
+cdef Py_ssize_t put_number(uint8_t* at, uint32_t value) noexcept:
+    cdef uint8_t digits[10]
+    cdef Py_ssize_t count = 0, index
+    while True:
+        digits[count] = c"0" + value % 10
+        count += 1
+        value //= 10
+        if not value:
+            break
+    for index in range(count):
+        at[index] = digits[count - 1 - index]
+    return count
+
+
+cdef int put_offset_id(Texts column, Record* record) except -1:
+    cdef uint8_t source[28]
+    cdef uint8_t text[56]
+    cdef Py_ssize_t host_size = 20 if record.sys_flag & STORE_V6 else 8, index
+    cdef const uint8_t* digits = b"0123456789ABCDEF"
+    memcpy(source, record.at + record.store_at + 8, host_size)
+    memcpy(source + host_size, record.at + 28, 8)
+    for index in range(host_size + 8):
+        text[2 * index] = digits[source[index] >> 4]
+        text[2 * index + 1] = digits[source[index] & 15]
+    return column.put(text, 2 * (host_size + 8))
+
+
+@cython.final
+cdef class Table:  # the columns that were asked for; None for the others
+    cdef Growing queue_id, queue_offset, born_us, store_us, reconsume_times, sys_flag, flag
+    cdef Growing log_offset, prepared_log_offset, size_bytes, keys_ends, pairs_ends
+    cdef Texts topic, body, tag, keys, names, values, message_id, born_host, store_host
+    cdef bint needs_pairs
+    cdef object inflate
+    cdef Pair pairs[PAIRS_MAX]
+
+    def __init__(self, wanted, inflate):
+        self.inflate = inflate
+        self.queue_id = Growing() if "queue_id" in wanted else None
+        self.queue_offset = Growing() if "queue_offset" in wanted else None
+        self.born_us = Growing() if "born_us" in wanted else None
+        self.store_us = Growing() if "store_us" in wanted else None
+        self.reconsume_times = Growing() if "reconsume_times" in wanted else None
+        self.sys_flag = Growing() if "sys_flag" in wanted else None
+        self.flag = Growing() if "flag" in wanted else None
+        self.log_offset = Growing() if "log_offset" in wanted else None
+        self.prepared_log_offset = Growing() if "prepared_log_offset" in wanted else None
+        self.size_bytes = Growing() if "size_bytes" in wanted else None
+        self.topic = Texts() if "topic" in wanted else None
+        self.body = Texts() if "body" in wanted else None
+        self.tag = Texts() if "tag" in wanted else None
+        self.message_id = Texts() if "message_id" in wanted else None
+        self.born_host = Texts() if "born_host" in wanted else None
+        self.store_host = Texts() if "store_host" in wanted else None
+        if "keys" in wanted:
+            self.keys, self.keys_ends = Texts(), Growing()
+            self.keys_ends.put32(0)
+        if "properties" in wanted:
+            self.names, self.values, self.pairs_ends = Texts(), Texts(), Growing()
+            self.pairs_ends.put32(0)
+        self.needs_pairs = bool({"tag", "keys", "properties", "message_id"} & set(wanted))
+
+    cdef Py_ssize_t add(self, Record* record) except -1:
+        """Append one row; return the size of the largest text column."""
+        cdef const uint8_t* at = record.at
+        cdef Py_ssize_t largest = 0
+        if self.queue_id is not None:
+            self.queue_id.put32(<int32_t>u32(at + 12))
+        if self.queue_offset is not None:
+            self.queue_offset.put64(record.queue_offset)
+        if self.log_offset is not None:
+            self.log_offset.put64(record.log_offset)
+        if self.prepared_log_offset is not None:
+            self.prepared_log_offset.put64(i64(at + record.tail + 4))
+        if self.size_bytes is not None:
+            self.size_bytes.put32(record.size)
+        if self.flag is not None:
+            self.flag.put32(<int32_t>u32(at + 16))
+        if self.sys_flag is not None:
+            self.sys_flag.put32(record.sys_flag)
+        if self.reconsume_times is not None:
+            self.reconsume_times.put32(<int32_t>u32(at + record.tail))
+        if self.born_us is not None:
+            self.born_us.put64(i64(at + 40) * 1000)
+        if self.store_us is not None:
+            self.store_us.put64(record.store_ms * 1000)
+        if self.born_host is not None:
+            put_host(self.born_host, at + 48, record.sys_flag & BORN_V6)
+        if self.store_host is not None:
+            put_host(self.store_host, at + record.store_at + 8, record.sys_flag & STORE_V6)
+        if self.topic is not None:
+            if is_text(record.topic, record.topic_size):
+                self.topic.put(record.topic, record.topic_size)
+            else:
+                self.topic.put_bytes(
+                    _columns_py.mended(PyBytes_FromStringAndSize(<const char*>record.topic, record.topic_size))
+                )
+            largest = self.topic.data.size
+        if self.body is not None:
+            self.add_body(record)
+            largest = max(largest, self.body.data.size)
+        if self.needs_pairs:
+            self.add_pairs(record)
+            if self.values is not None:
+                largest = max(largest, self.values.data.size)
+        return largest
+
+    cdef int add_body(self, Record* record) except -1:
+        cdef const uint8_t* body = record.at + record.tail + 16
+        if record.sys_flag & COMPRESSED and self.inflate is not None:
+            packed = PyBytes_FromStringAndSize(<const char*>body, record.body_size)
+            return self.body.put_bytes(<bytes?>self.inflate(packed, record.sys_flag))
+        return self.body.put(body, record.body_size)
+
+    cdef int add_pairs(self, Record* record) except -1:
+        cdef const uint8_t* at = record.properties
+        cdef Py_ssize_t size = record.properties_size
+        cdef int count = -1
+        cdef bytes cleaned
+        if is_text(at, size):
+            count = split(at, size, self.pairs)
+        if count < 0:
+            cleaned = _columns_py.cleaned(PyBytes_FromStringAndSize(<const char*>at, size))
+            at, size = <const uint8_t*>PyBytes_AS_STRING(cleaned), PyBytes_GET_SIZE(cleaned)
+            count = split(at, size, self.pairs)
+            if count < 0:
+                return self.add_many(cleaned, record)
+        return self.put_pairs(count, record)
+
+    cdef int put_pairs(self, int count, Record* record) except -1:
+        cdef int index
+        cdef Pair* pair
+        cdef Pair* tag = NULL
+        cdef Pair* keys = NULL
+        cdef Pair* unique = NULL
+        for index in range(count):
+            pair = &self.pairs[index]
+            if pair.name_size == 4:
+                if memcmp(pair.name, b"TAGS", 4) == 0:
+                    tag = pair
+                elif memcmp(pair.name, b"KEYS", 4) == 0:
+                    keys = pair
+            elif pair.name_size == 8 and memcmp(pair.name, b"UNIQ_KEY", 8) == 0:
+                unique = pair
+            if self.names is not None:
+                self.names.put(pair.name, pair.name_size)
+                self.values.put(pair.value, pair.value_size)
+        if self.names is not None:
+            self.pairs_ends.put32(self.names.count)
+        if self.tag is not None:
+            if tag == NULL:
+                self.tag.put(b"", 0)
+            else:
+                self.tag.put(tag.value, tag.value_size)
+        if self.keys is not None:
+            if keys != NULL:
+                self.put_words(keys.value, keys.value_size)
+            self.keys_ends.put32(self.keys.count)
+        if self.message_id is not None:
+            if unique == NULL:
+                put_offset_id(self.message_id, record)
+            else:
+                self.message_id.put(unique.value, unique.value_size)
+        return 0
+
+    cdef int put_words(self, const uint8_t* at, Py_ssize_t size) except -1:
+        cdef const uint8_t* end = at + size
+        cdef const uint8_t* stop
+        while at < end:
+            stop = <const uint8_t*>memchr(at, c" ", end - at)
+            if stop == NULL:
+                stop = end
+            if stop > at:
+                self.keys.put(at, stop - at)
+            at = stop + 1
+        return 0
+
+    cdef int add_many(self, bytes cleaned, Record* record) except -1:
+        """Append a row with more pairs than most ever have."""
+        pairs = dict(pair.split(b"\x01", 1) for pair in cleaned.split(b"\x02") if pair)
+        cdef bytes word
+        if self.names is not None:
+            for name, value in pairs.items():
+                self.names.put_bytes(name)
+                self.values.put_bytes(value)
+            self.pairs_ends.put32(self.names.count)
+        if self.tag is not None:
+            self.tag.put_bytes(pairs.get(b"TAGS", b""))
+        if self.keys is not None:
+            for word in pairs.get(b"KEYS", b"").split(b" "):
+                if word:
+                    self.keys.put_bytes(word)
+            self.keys_ends.put32(self.keys.count)
+        if self.message_id is not None:
+            if b"UNIQ_KEY" in pairs:
+                self.message_id.put_bytes(pairs[b"UNIQ_KEY"])
+            else:
+                put_offset_id(self.message_id, record)
+        return 0
+
+    cdef dict buffers(self, wanted):
+        numbers = {
+            "queue_id": self.queue_id, "queue_offset": self.queue_offset, "born_us": self.born_us,
+            "store_us": self.store_us, "reconsume_times": self.reconsume_times, "sys_flag": self.sys_flag,
+            "flag": self.flag, "log_offset": self.log_offset,
+            "prepared_log_offset": self.prepared_log_offset, "size_bytes": self.size_bytes,
+        }
+        texts = {
+            "topic": self.topic, "body": self.body, "tag": self.tag, "message_id": self.message_id,
+            "born_host": self.born_host, "store_host": self.store_host,
+        }
+        found = {}
+        for name in wanted:
+            if name in numbers:
+                found[name] = (numbers[name],)
+            elif name in texts:
+                found[name] = (<Texts>texts[name]).buffers()
+            elif name == "keys":
+                found[name] = (self.keys_ends, *self.keys.buffers())
+            else:
+                found[name] = (self.pairs_ends, *self.names.buffers(), *self.values.buffers())
+        return found
+
+
+def read_columns(
+    data, Py_ssize_t position, wanted, *, Py_ssize_t rows_max, sieve=EVERY, int64_t log_offset=-1,
+    bint check_crc=False, inflate=None,
+):
+    """Read up to `rows_max` rows from `data[position:]`, as `_columns_py.read_columns` does."""
+    for name in wanted:
+        KINDS[name]
+    cdef Table table = Table(wanted, inflate)
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return walk(table, data, <const uint8_t*>view.buf, view.len, position, wanted, rows_max, sieve, log_offset, check_crc)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef walk(
+    Table table, data, const uint8_t* start, Py_ssize_t length, Py_ssize_t position, wanted,
+    Py_ssize_t rows_max, sieve, int64_t log_offset, bint check_crc,
+):
+    cdef tuple topics = tuple(sieve.topics)
+    cdef object queue_ids = frozenset(sieve.queue_ids) if sieve.queue_ids else None
+    cdef int64_t offset_from = sieve.queue_offset_from, offset_to = sieve.queue_offset_to
+    cdef int64_t ms_from = sieve.store_ms_from, ms_to = sieve.store_ms_to
+    cdef Py_ssize_t rows = 0, largest = 0
+    cdef int32_t size
+    cdef uint32_t magic
+    cdef bint has_topics = len(topics) > 0
+    cdef Record record
+    stop, fault = MORE, ""
+    while rows < rows_max and largest < COLUMN_BYTES_MAX:
+        if length - position < 8:
+            break
+        size, magic = <int32_t>u32(start + position), u32(start + position + 4)
+        if magic == MAGIC_BLANK:
+            stop = FILE_END
+            break
+        if size == 0 and magic == 0:
+            stop = ZEROS
+            break
+        if (magic == MAGIC_V1 or magic == MAGIC_V2) and size > length - position:
+            break
+        if (
+            (magic != MAGIC_V1 and magic != MAGIC_V2)
+            or size < RECORD_BYTES_MIN
+            or not read_record(start + position, size, magic, &record)
+            or (log_offset >= 0 and record.log_offset != log_offset + position)
+            or (check_crc and not is_sound(&record))
+        ):
+            stop, fault = BROKEN, fault_of(data, position, size, log_offset, check_crc)
+            break
+        position += size
+        if record.queue_offset < offset_from or record.queue_offset >= offset_to:
+            continue
+        if record.store_ms < ms_from or record.store_ms >= ms_to:
+            continue
+        if has_topics and not is_among(&record, topics):
+            continue
+        if queue_ids is not None and <int32_t>u32(record.at + 12) not in queue_ids:
+            continue
+        largest = table.add(&record)
+        rows += 1
+    return Columns(rows, position, stop, fault, table.buffers(wanted))
+
+
+cdef bint is_sound(Record* record) except -1:
+    """True when the body matches its checksum."""
+    if not record.body_size:
+        return True
+    body = PyBytes_FromStringAndSize(<const char*>record.at + record.tail + 16, record.body_size)
+    return (<uint32_t>crc32(body) & 0x7FFFFFFF) == u32(record.at + 8)
+
+
+cdef bint is_among(Record* record, tuple topics) except -1:
+    cdef bytes topic
+    for topic in topics:
+        if PyBytes_GET_SIZE(topic) == record.topic_size:
+            if memcmp(PyBytes_AS_STRING(topic), record.topic, record.topic_size) == 0:
+                return True
+    return False
+
+
+cdef fault_of(data, Py_ssize_t position, Py_ssize_t size, int64_t log_offset, bint check_crc):
+    """Let the twin say what is wrong with the record at `position`."""
+    piece = bytes(memoryview(data)[position : position + max(8, min(size, 1 << 26))])
+    at = log_offset if log_offset < 0 else log_offset + position
+    seen = _columns_py.read_columns(piece, 0, (), rows_max=1, log_offset=at, check_crc=check_crc)
+    assert seen.stop is BROKEN, "the twins do not agree"
+    return seen.fault
