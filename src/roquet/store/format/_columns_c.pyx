@@ -18,7 +18,7 @@ from zlib import crc32
 
 from roquet.model.message import Host
 from roquet.store.format import _columns_py
-from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, Columns
+from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, OFFSET_MAX, Columns
 from roquet.store.format._record_values import Stop
 
 cdef enum:
@@ -441,8 +441,8 @@ cdef class Table:  # the columns that were asked for; None for the others
 
 
 def read_columns(
-    data, Py_ssize_t position, wanted, *, Py_ssize_t rows_max, sieve=EVERY, int64_t log_offset=-1,
-    bint check_crc=False, inflate=None,
+    data, Py_ssize_t position, wanted, *, Py_ssize_t rows_max, Py_ssize_t stop_at=OFFSET_MAX, sieve=EVERY,
+    int64_t log_offset=-1, bint check_crc=False, inflate=None,
 ):
     """Read up to `rows_max` rows from `data[position:]`, as `_columns_py.read_columns` does."""
     for name in wanted:
@@ -451,14 +451,17 @@ def read_columns(
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        return walk(table, data, <const uint8_t*>view.buf, view.len, position, wanted, rows_max, sieve, log_offset, check_crc)
+        return walk(
+            table, data, <const uint8_t*>view.buf, view.len, position, wanted, rows_max, stop_at, sieve,
+            log_offset, check_crc,
+        )
     finally:
         PyBuffer_Release(&view)
 
 
 cdef walk(
     Table table, data, const uint8_t* start, Py_ssize_t length, Py_ssize_t position, wanted,
-    Py_ssize_t rows_max, sieve, int64_t log_offset, bint check_crc,
+    Py_ssize_t rows_max, Py_ssize_t stop_at, sieve, int64_t log_offset, bint check_crc,
 ):
     cdef tuple topics = tuple(sieve.topics)
     cdef object queue_ids = frozenset(sieve.queue_ids) if sieve.queue_ids else None
@@ -470,7 +473,7 @@ cdef walk(
     cdef bint has_topics = len(topics) > 0
     cdef Record record
     stop, fault = MORE, ""
-    while rows < rows_max and largest < COLUMN_BYTES_MAX:
+    while rows < rows_max and position < stop_at and largest < COLUMN_BYTES_MAX:
         if length - position < 8:
             break
         size, magic = <int32_t>u32(start + position), u32(start + position + 4)

@@ -9,7 +9,7 @@ from typing import Final
 
 from roquet.model.ids import offset_id
 from roquet.model.message import Host, SysFlag, format_properties, parse_properties
-from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, Buffer, Columns, Sieve
+from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, OFFSET_MAX, Buffer, Columns, Sieve
 from roquet.store.format._record_py import decode, scan
 from roquet.store.format._record_values import (
     MAGIC_BLANK,
@@ -31,18 +31,22 @@ def read_columns(
     wanted: Collection[str],
     *,
     rows_max: int,
+    stop_at: int = OFFSET_MAX,
     sieve: Sieve = EVERY,
     log_offset: int = ANYWHERE,
     check_crc: bool = False,
     inflate: Inflate | None = None,
 ) -> Columns:
-    """Read up to `rows_max` rows from `data[position:]`; `log_offset` is that of `data[0]`."""
+    """Read up to `rows_max` rows from `data[position:]`; `log_offset` is that of `data[0]`.
+
+    Records that begin at or behind `stop_at` are left alone.
+    """
     makers = {name: _MAKERS[KINDS[name]]() for name in wanted}
     rows = 0
     view = memoryview(data)
     stop, fault = Stop.MORE, ""
     largest = 0
-    while rows < rows_max and largest < BYTES_MAX:
+    while rows < rows_max and position < stop_at and largest < BYTES_MAX:
         size, stop, fault = _frame(view, position)
         if not size:
             break
