@@ -14,8 +14,6 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
-from zlib import crc32
-
 from roquet.model.message import Host
 from roquet.store.format import _columns_py
 from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, OFFSET_MAX, Columns
@@ -508,12 +506,46 @@ cdef walk(
     return Columns(rows, position, stop, fault, table.buffers(wanted))
 
 
-cdef bint is_sound(Record* record) except -1:
+cdef uint32_t CRC[8][256]  # eight steps of the polynomial at once: a body is too short for a call
+
+
+cdef void fill_crc() noexcept:
+    cdef uint32_t value
+    cdef int index, step
+    for index in range(256):
+        value = index
+        for step in range(8):
+            value = (value >> 1) ^ (0xEDB88320 if value & 1 else 0)
+        CRC[0][index] = value
+    for index in range(256):
+        for step in range(1, 8):
+            CRC[step][index] = (CRC[step - 1][index] >> 8) ^ CRC[0][CRC[step - 1][index] & 0xFF]
+
+
+fill_crc()
+
+
+cdef uint32_t crc32(const uint8_t* at, Py_ssize_t size) noexcept:
+    """Return the CRC-32 that zlib computes."""
+    cdef uint32_t crc = 0xFFFFFFFF
+    while size >= 8:
+        crc ^= at[0] | (<uint32_t>at[1] << 8) | (<uint32_t>at[2] << 16) | (<uint32_t>at[3] << 24)
+        crc = (
+            CRC[7][crc & 0xFF] ^ CRC[6][(crc >> 8) & 0xFF] ^ CRC[5][(crc >> 16) & 0xFF] ^ CRC[4][crc >> 24]
+            ^ CRC[3][at[4]] ^ CRC[2][at[5]] ^ CRC[1][at[6]] ^ CRC[0][at[7]]
+        )
+        at, size = at + 8, size - 8
+    while size:
+        crc = (crc >> 8) ^ CRC[0][(crc ^ at[0]) & 0xFF]
+        at, size = at + 1, size - 1
+    return ~crc
+
+
+cdef bint is_sound(Record* record) noexcept:
     """True when the body matches its checksum."""
     if not record.body_size:
         return True
-    body = PyBytes_FromStringAndSize(<const char*>record.at + record.tail + 16, record.body_size)
-    return (<uint32_t>crc32(body) & 0x7FFFFFFF) == u32(record.at + 8)
+    return crc32(record.at + record.tail + 16, record.body_size) & 0x7FFFFFFF == u32(record.at + 8)
 
 
 cdef bint is_among(Record* record, tuple topics) except -1:
