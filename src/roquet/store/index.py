@@ -4,14 +4,14 @@ Fed by dispatch behind every batch of appends, asked by queries. It is a view of
 is damaged is deleted, and `rebuild_from` says which part of the log must be put again (putting twice
 changes nothing). It compares hashes only: the reader of the log must check that the record has the key.
 
-    put         rows of keys ─▶ the last file's table in memory; a full file begins the next
+    put         rows of keys ─▶ the last file's table in memory; a full file is followed by the next
     write_out   once a second, in parts of a millisecond: memory ─▶ files         flush: and on disk
     query       newest file first, newest entry first; links must go down, so damage always ends
 
 No send waits for it or fails because of it: when the disk refuses, entries stay in memory up to
-`MEMORY_BYTES_MAX` and `error` says so. After an unclean stop the last file is believed when its entries
-prove each other right (see `index_file`), and the log behind it is put again. Apache deletes what the
-checkpoint does not vouch for instead; this rule holds for its files as well.
+`MEMORY_BYTES_MAX` and `error` says so. After an unclean stop a file is believed when its entries prove
+each other right (see `index_file`), and the log behind the last one is put again. Apache deletes what the
+checkpoint does not vouch for instead (see `index_vouch`); our rule holds for its files as well.
 Reference: Apache's IndexService and IndexFile, 5.5.0.
 """
 
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import NamedTuple
 
 from roquet.model.message import Entry
@@ -74,15 +75,12 @@ class Index:
         slots: int,
         max_entries: int,
         clock: Clock,
-        on_roll: Callable[[], None],
     ) -> None:
-        """`on_roll` is called when a file is full and the next one begun: `flush` soon after."""
         assert slots > 0 and max_entries > 1
         self._disk = disk
         self._folder = folder
         self._geometry = Geometry(slots, max_entries)
         self._clock = clock
-        self._on_roll = on_roll
         self._files: list[IndexFile] = []
         self._synced_ms = 0
         self._backlog = bytearray()  # rows for a file that cannot be made yet
@@ -115,14 +113,14 @@ class Index:
         return self._synced_ms
 
     @property
-    def vouched_ms(self) -> int:
-        """What the checkpoint may say: the end of the last file that is full and on disk.
+    def finished(self) -> list[Header]:
+        """The headers of the files that are full and on disk, up to the first that is not."""
+        full = takewhile(lambda file: file.is_on_disk, self._full_files())
+        return [file.header for file in full if not file.header.is_empty]
 
-        After a crash Apache's broker deletes files that end later and files again what its recovery reads
-        from that time on. A time in the middle of the current file would cost the entries before it.
-        """
-        finished = [file.header.end_ms for file in self._files[:-1]]
-        return max((ms for ms in finished if ms <= self._synced_ms), default=0)
+    def _full_files(self) -> list[IndexFile]:
+        last = self._files[-1:]
+        return self._files if last and last[0].is_full else self._files[:-1]
 
     @property
     def file_names(self) -> list[str]:
@@ -130,14 +128,13 @@ class Index:
 
     # Start and end.
 
-    def load(self, safe_ms: int | None, safe_log_offset: int = EVERYWHERE) -> None:
+    def load(self, safe_ms: int | None) -> None:
         """Open what is there. `safe_ms` is None after a clean stop, else what the checkpoint vouches for.
 
-        It also vouches for nothing from `safe_log_offset` on: a time says little of one millisecond.
-        A file is surely complete when that reaches into the next one. The first other file is looked at
-        entry by entry, and deleted when it is damaged; all behind it are deleted, since it may lack its
-        end. Afterwards `rebuild_from` is the log offset from which the log must be put again, None when
-        nothing is missing.
+        That is the end of a full file. One that ends later is looked at entry by entry, and deleted when it
+        is damaged; all behind that one, or behind one that is not full, are deleted, since entries may be
+        missing before them. Afterwards `rebuild_from` is the log offset from which the log must be put
+        again, None when nothing is missing.
         """
         assert not self._files
         found: list[FileStat] = []
@@ -150,14 +147,13 @@ class Index:
         is_whole = bool(found) and safe_ms is None
         for number, header in enumerate(headers):
             file = IndexFile(self._disk, f"{self._folder}/{found[number].name}", self._geometry, EMPTY_HEADER)
-            is_sure = safe_ms is None or _reaches(headers[number + 1 : number + 2], safe_ms, safe_log_offset)
             why = header if isinstance(header, str) else ""
             if isinstance(header, Header):
                 file.begin_with(header)
-                why = "" if is_sure else file.relink()
+                why = "" if safe_ms is None or self._is_vouched(file, safe_ms) else file.relink()
             if not why:
                 self._files.append(file)
-            if why or not is_sure:
+            if why or not (safe_ms is None or file.is_full):
                 self._delete_files([entry.name for entry in found[len(self._files) :]], why)
                 is_whole = False
                 break
@@ -165,6 +161,10 @@ class Index:
         self._synced_ms = self.last_store_ms if safe_ms is None else min(safe_ms, self.last_store_ms)
         if self._files:
             self._warm(self._files[-1].opened)
+
+    def _is_vouched(self, file: IndexFile, safe_ms: int) -> bool:
+        # Of several files that end in that millisecond the first is meant.
+        return file.is_full and self.last_store_ms < safe_ms and file.header.end_ms <= safe_ms
 
     def _header_of(self, entry: FileStat) -> Header | str:
         """Return a file's header, or why it cannot be one of ours."""
@@ -237,21 +237,29 @@ class Index:
         await self.write_out()  # first the rest of a round that an error has cut off
         last_ms = self.last_store_ms
         await self.write_out()
-        if self.error:
-            return
+        if not self.error and await self._sync(list(self._files)):
+            self._synced_ms = last_ms
+
+    async def sync_full_files(self) -> None:
+        """Put full files on disk, each once; `error` says when that failed."""
+        waiting = [file for file in self._full_files() if not file.is_on_disk]
+        if waiting and not self.error:
+            await self._sync(waiting)
+
+    async def _sync(self, files: list[IndexFile]) -> bool:
         try:
-            for file in list(self._files):
+            for file in files:
                 if not file.is_deleted:
                     await file.sync()
-            if self._files:
+            if files:
                 self._disk.sync_dir(self._folder)
         except OSError as error:
             # The kernel may have dropped the pages: a later sync that succeeds would prove nothing.
             self._is_doubtful = True
             self.error = f"the index could not be synced: {error}; check the disk, then restart"
             log.error("%s", self.error)
-            return
-        self._synced_ms = last_ms
+            return False
+        return True
 
     def write_now(self) -> None:
         """Write what is in memory, blocking; `error` says whether it was possible."""
@@ -306,8 +314,8 @@ class Index:
                 self._begin_file()
             position = files[-1].take(rows, position)
             while position < len(rows):
+                files[-1].fill_up()
                 self._begin_file()
-                self._on_roll()
                 position = files[-1].take(rows, position)
             if files[-1].pending_bytes > PENDING_BYTES_MAX and not self.error:
                 files[-1].write_entries()
@@ -362,6 +370,8 @@ class Index:
         created = IndexFile(self._disk, f"{self._folder}/{name}", self._geometry, EMPTY_HEADER)
         created.create()
         self._files.append(created)
+        # A power cut must not leave out a file between others: nothing in them would tell of it.
+        self._disk.sync_dir(self._folder)
 
     # Reading.
 
@@ -413,14 +423,6 @@ class Index:
             if steps % STEPS_BETWEEN_PAUSES == 0:
                 await self._clock.sleep_until(self._clock.monotonic())
         return steps
-
-
-def _reaches(following: list[Header | str], safe_ms: int, safe_log_offset: int) -> bool:
-    """Return whether the checkpoint vouches for the beginning of the file behind one."""
-    for header in following:
-        if isinstance(header, Header) and not header.is_empty:
-            return header.begin_ms < safe_ms and header.begin_log_offset < safe_log_offset
-    return False
 
 
 async def _read(file: File, position: int, size: int) -> bytes:

@@ -31,6 +31,9 @@ PENDING_BYTES_MAX = 1 << 20
 PAGES_A_TURN = 256
 """Pages of slot words written before other work gets its turn: one to two milliseconds."""
 
+NO_KEY_HASH = 0
+"""Of entries that only fill a file up: a key that has it by chance is told by its record, like any other."""
+
 READ_ENTRIES = 50_000
 READ_BYTES = 1 << 20
 
@@ -117,6 +120,15 @@ class IndexFile:
         return len(self._pending)
 
     @property
+    def is_full(self) -> bool:
+        return self._number >= self._geometry.max_entries
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether all that the file was given is synced."""
+        return not self.is_behind and self._serial == self._synced_serial
+
+    @property
     def is_behind(self) -> bool:
         """Whether memory holds what the file does not."""
         return self._number != self.written.next_number or self._target is not None or 1 in self._dirty
@@ -144,6 +156,17 @@ class IndexFile:
             self._used_slots += used
             self._last_row = rows[stop - ROW.size : stop]
         return stop
+
+    def fill_up(self) -> None:
+        """File the last record under no key until there is no room left, for the file is followed by another.
+
+        Apache's broker would go on writing into a last file that has room; then its checkpoint no longer
+        vouches for what the file held before, and its next crash would cost all of that.
+        """
+        header = self.header
+        room = self._geometry.max_entries - header.next_number
+        if room and not header.is_empty:
+            self.take(ROW.pack(NO_KEY_HASH, header.end_log_offset, header.end_ms) * room, 0)
 
     def _load_table(self) -> None:
         table = bytearray(self._geometry.table_size_bytes)

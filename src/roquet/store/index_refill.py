@@ -10,6 +10,7 @@ import logging
 from roquet.store.checkpoint import Checkpoint
 from roquet.store.dispatch import Dispatch
 from roquet.store.index import Index
+from roquet.store.index_vouch import vouched_ms
 from roquet.store.logscan import LogScan
 from roquet.store.segments import Segments
 from roquet.store.settings import StoreSettings
@@ -32,17 +33,13 @@ def refill_index(
     """File the part of the log that lies behind the index and before what recovery has read."""
     if index is None or segments.is_empty:
         return
-    if checkpoint.index_ms > index.vouched_ms:
+    sure_ms = vouched_ms(index, segments)
+    if checkpoint.index_ms > sure_ms:
         # The current file grows from now on: a time within it would cost its entries in Apache's hands.
-        checkpoint.index_ms = index.vouched_ms
+        checkpoint.index_ms = sure_ms
         checkpoint.flush_now()
     if index.rebuild_from is None and is_clean:
         return
-    sure_ms = max(index.last_store_ms - 1, 0)
-    if checkpoint.index_ms > sure_ms:
-        # The files that are made now are not on disk yet: nothing may vouch for them.
-        checkpoint.index_ms = sure_ms
-        checkpoint.flush_now()
     # After a crash a whole file may be missing, and nothing in the others tells of it.
     start = segments.start_of(max(index.last_log_offset, segments.min_offset))
     missing = scanned_from - start

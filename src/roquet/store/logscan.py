@@ -29,6 +29,15 @@ _MAGIC_AT = 4
 _LOG_OFFSET_AT = 28
 
 
+def first_store_ms(segments: Segments, start: int) -> int:
+    """Return the store time of a log file's first record, 0 when it has none."""
+    head = segments.read_now(start, record.HEAD_SIZE_BYTES)
+    magic = int.from_bytes(head[4:8], "big")
+    if magic not in (record.MAGIC_V1, record.MAGIC_V2) or len(head) < record.HEAD_SIZE_BYTES:
+        return 0
+    return record.store_ms_of(head)
+
+
 class Durable(NamedTuple):
     """The part of the log that a checkpoint vouches for: before an offset, or stored before a time.
 

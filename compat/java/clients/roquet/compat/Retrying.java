@@ -204,7 +204,13 @@ final class Retrying {
         }
     }
 
-    /** Reads the dead letters of the group until there are {@code count}. */
+    /**
+     * Reads the dead letters of the group until there are {@code count}.
+     *
+     * <p>The reader's group is new, so it begins with the first one. It must not seek: what the task of
+     * {@code assign} has fetched by then is thrown away, and when that task takes the new place just as it is
+     * cancelled, or breaks the connection because it is interrupted, the client goes on behind what it has lost.
+     */
     private static List<MessageExt> dead(Call call, int count) throws Exception {
         String topic = "%DLQ%" + call.group();
         Check.eventually(() -> held.queuesOf(topic).size() == 1, "the route of " + topic);
@@ -213,14 +219,16 @@ final class Retrying {
         reader.start();
         Collection<MessageQueue> queues = reader.fetchMessageQueues(topic);
         reader.assign(queues);
-        for (MessageQueue queue : queues) {
-            reader.seekToBegin(queue);
-        }
         List<MessageExt> dead = new ArrayList<>();
-        Check.eventually(() -> {
-            dead.addAll(reader.poll(Duration.ofMillis(200).toMillis()));
-            return dead.size() >= count;
-        }, LIMIT_MS, count + " dead letters");
+        try {
+            Check.eventually(() -> {
+                dead.addAll(reader.poll(Duration.ofMillis(200).toMillis()));
+                return dead.size() >= count;
+            }, LIMIT_MS, count + " dead letters");
+        } catch (Check.Failed late) {
+            long stored = held.producer().maxOffset(queues.iterator().next());
+            throw new Check.Failed(late.getMessage() + ": " + dead.size() + " read, " + stored + " stored");
+        }
         return dead;
     }
 
