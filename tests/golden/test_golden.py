@@ -96,6 +96,16 @@ def test_stores_hold_what_was_acknowledged_and_read(row: dict[str, Any], tmp_pat
     assert (tmp_path / row["name"] / "abort").exists() == (row["name"] == "crashed")
 
 
+@pytest.mark.parametrize("row", MANIFEST["extensions"], ids=lambda row: row["name"])
+def test_extensions_are_whole_and_unchanged(row: dict[str, Any]) -> None:
+    archive = HERE / "extension" / f"{row['name']}.tar.xz"
+    listing = HERE / "extension" / f"{row['name']}.expected.json"
+    assert (_sha256(archive), _sha256(listing)) == (row["archive_sha256"], row["expected_sha256"])
+    with tarfile.open(archive) as tar:
+        held = {member.name.partition("/")[2]: member.size for member in tar if member.isfile()}
+    assert held == row["files"]
+
+
 def test_selectors_are_whole_and_unchanged() -> None:
     row = MANIFEST["selectors"]
     file = HERE / row["file"]

@@ -70,6 +70,8 @@ class Got(NamedTuple):
     size_bytes: int = 0
     suggest_slave: bool = False
     pieces: Sequence[bytes | bytearray | memoryview] = ()
+    behind_bytes: int = 0
+    """From the last message that was looked at to the end of the log."""
 
 
 class Boundary(Enum):

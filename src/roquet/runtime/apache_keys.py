@@ -57,8 +57,7 @@ _BROKER_GROUPS = {
         transactionCheckRocksdbMaxThreads=5 transactionCheckRocksdbQueueCapacity=2000
     """,
     "it always behaves as with the default": """
-        clearRetryTopicWhenDeleteTopic=true consumerFallbehindThreshold=17179869184
-        disableConsumeIfConsumerReadSlowly=false enableCreateSysGroup=true enableDetailStat=true
+        clearRetryTopicWhenDeleteTopic=true enableCreateSysGroup=true enableDetailStat=true
         forceRegister=true maxMsgsNumBatch=64 realTimeNotifyConsumerChange=true
         subscriptionExpiredTimeout=600000 updateNameServerAddrPeriod=120000
         validateSystemTopicWhenUpdateTopic=true
@@ -176,14 +175,14 @@ _BROKER_GROUPS = {
         maxLmqConsumeQueueNum=20000 minLiteTTl=900000
     """,
     "not supported yet: compaction topics and batch queues": """
-        bitMapLengthConsumeQueueExt=64 compactionCqMappedFileSize=10485760
+        compactionCqMappedFileSize=10485760
         compactionMappedFileSize=104857600 compactionScheduleInternal=900000 compactionThreadNum=6
-        enableCompaction=true mappedFileSizeConsumeQueueExt=50331648
+        enableCompaction=true
         mapperFileSizeBatchConsumeQueue=13800000 maxOffsetMapSize=104857600 sampleCountThreshold=5000
         sampleSteps=32 searchBcqByCacheEnable=true
     """,
-    "filters are evaluated without prepared bit maps": """
-        enableCalcFilterBitMap=false
+    "the length of a bit map follows from maxErrorRateOfBloomFilter and expectConsumerNumUseFilter": """
+        bitMapLengthConsumeQueueExt=64
     """,
     "there is no RocksDB in this store": """
         bottomMostCompressionTypeForConsumeQueueStore=zstd cleanRocksDBDirtyCQIntervalMin=60
@@ -272,7 +271,6 @@ BROKER_REFUSED = {
     "authorizationEnabled": Refused("false", _ACCESS),
     "migrateAuthFromV1Enabled": Refused("false", _ACCESS),
     "useTLS": Refused("false", "TLS"),
-    "enableConsumeQueueExt": Refused("false", "extended queue files"),
     "enableMultiDispatch": Refused("false", "light message queues"),
     "enableLmq": Refused("false", "light message queues"),
     "readOnlyCommitLogStorePaths": Refused("", "a log in several folders"),

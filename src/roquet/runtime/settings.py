@@ -139,8 +139,13 @@ class BrokerSettings:
     filter_support_retry: bool = False
     filter_data_keep_ms: int = 24 * 3_600_000
     """How long the selector of a group that is gone is remembered."""
+    filter_bit_map: bool = False
+    """Note of each message which groups' selectors it matches (with `queue_ext_enable`)."""
     bloom_error_percent: int = 20
     bloom_group_count: int = 32
+    disable_slow_groups: bool = False
+    """Switch groups off that read far behind the end of the log."""
+    slow_behind_bytes_max: int = 16 * 1024**3
     notify_group_changes: bool = True
     use_server_side_reset: bool = True
     channel_expired_ms: int = 120_000

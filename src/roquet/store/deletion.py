@@ -127,6 +127,7 @@ class Deletion:
                 await self._clock.sleep_until(self._clock.monotonic())
             await queue.correct_min(log_min_offset)
             await self._delete_queue_files(queue, log_min_offset)
+            await queue.trim_extension()
         if self._index is not None:
             self._index.remove_before(log_min_offset)
         self._corrected_for = log_min_offset

@@ -41,12 +41,14 @@ class Dispatch:
     def run(self, stored: Sequence[Waiting]) -> None:
         """Make these appends visible; they follow the last ones that were."""
         add = self._queues.add
+        note = self._queues.note if self._queues.is_extending else None
         entries: list[Entry] = []
         for waiting in stored:
             for queue, entry in zip(waiting.queues, waiting.entries, strict=True):
                 if has_queue_entry(entry.sys_flag) and not queue.is_gone:
                     assert queue.max_offset == entry.queue_offset, f"{queue.folder}: order of dispatch"
-                    add(queue, entry.log_offset, entry.size_bytes, entry.tag_code)
+                    tag_code = entry.tag_code if note is None else note(queue, entry)
+                    add(queue, entry.log_offset, entry.size_bytes, tag_code)
             entries += waiting.entries
         self._tell(entries)
         self.offset = stored[-1].end_offset

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from roquet.model.match import Accept
+from roquet.model.match import Accept, Noted
 from roquet.model.status import Boundary, GetStatus, Got
 from roquet.store.commitlog import CommitLog
 from roquet.store.format import record
 from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, QueueEntry, unpack_all
+from roquet.store.format.queue_ext import ADDRESS_MAX, Unit
 from roquet.store.index import Index
+from roquet.store.noted import tag_codes_of, unwanted, with_tag_codes
 from roquet.store.queues import Queue, Queues
 from roquet.store.reading import Ask, LogRange, Selected, cut, select, slices, spans
 from roquet.store.settings import StoreSettings
@@ -63,6 +65,11 @@ class Lookup:
                 return None
             if not data:
                 return no_entries(queue, ask.queue_offset)
+            if queue.extension is not None and ask.match is not None:
+                units = queue.extension.try_units(tag_codes_of(data))
+                if units is None:
+                    return None
+                data = with_tag_codes(data, units)
             selected = self._select(data, ask)
             if selected.places:
                 break
@@ -94,6 +101,8 @@ class Lookup:
             data = await queue.entries(ask.queue_offset, count)
             if not data:
                 return no_entries(queue, ask.queue_offset)
+            if queue.extension is not None and ask.match is not None:
+                data = with_tag_codes(data, await queue.extension.units(tag_codes_of(data)))
             selected = self._select(data, ask)
             if selected.places:
                 break
@@ -106,7 +115,13 @@ class Lookup:
             return None
         if not data:
             return no_entries(queue, ask.queue_offset)
-        sift = Sift(data, ask, accept, self._log_range(), self.settings)
+        skipped: frozenset[int] = frozenset()
+        if queue.extension is not None and isinstance(accept, Noted):
+            units = queue.extension.try_units(tag_codes_of(data))
+            if units is None:
+                return None
+            skipped = unwanted(data, units, accept)
+        sift = Sift(data, ask, accept, self._log_range(), self.settings, skipped)
         while places := sift.next():
             if sift.looked_bytes > HOT_BYTES_MAX:
                 return None
@@ -124,7 +139,10 @@ class Lookup:
         data = await queue.entries(ask.queue_offset, ask.scan_count(self.settings))
         if not data:
             return no_entries(queue, ask.queue_offset)
-        sift = Sift(data, ask, accept, self._log_range(), self.settings)
+        skipped: frozenset[int] = frozenset()
+        if queue.extension is not None and isinstance(accept, Noted):
+            skipped = unwanted(data, await queue.extension.units(tag_codes_of(data)), accept)
+        sift = Sift(data, ask, accept, self._log_range(), self.settings, skipped)
         while places := sift.next():
             sift.judge(places, [await self._log.segments.read(*span) for span in spans(places)])
         selected = sift.selected()
@@ -162,10 +180,25 @@ class Lookup:
             sum(map(len, records)),
             behind > self.settings.recent_bytes_max,
             records if pieces is None else pieces,
+            behind,
         )
 
     async def queue_entries(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueEntry]:
         """Return up to `count` entries from queue offset `first` on; fewer at the end of the queue."""
+        listed = await self._raw_entries(topic, queue_id, first, count)
+        if all(entry.tag_code > ADDRESS_MAX for entry in listed):
+            return listed
+        noted = await self._with_units(topic, queue_id, listed)
+        return [await self._with_tag_code(entry, unit) for entry, unit in noted]
+
+    async def queue_units(
+        self, topic: str, queue_id: int, first: int, count: int
+    ) -> list[tuple[QueueEntry, Unit | None]]:
+        """Return entries as they lie in the files, each with its unit of the extension if it has one."""
+        listed = await self._raw_entries(topic, queue_id, first, count)
+        return await self._with_units(topic, queue_id, listed)
+
+    async def _raw_entries(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueEntry]:
         queue = self._queues.find(topic, queue_id)
         found: list[QueueEntry] = []
         while queue is not None and len(found) < count and queue.min_offset <= first < queue.max_offset:
@@ -175,6 +208,26 @@ class Lookup:
             found += map(QueueEntry._make, unpack_all(data))
             first += len(data) // ENTRY_SIZE_BYTES
         return found
+
+    async def _with_units(
+        self, topic: str, queue_id: int, listed: list[QueueEntry]
+    ) -> list[tuple[QueueEntry, Unit | None]]:
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or queue.extension is None:
+            return [(entry, None) for entry in listed]
+        units = await queue.extension.units([entry.tag_code for entry in listed])
+        return list(zip(listed, units, strict=True))
+
+    async def _with_tag_code(self, entry: QueueEntry, unit: Unit | None) -> QueueEntry:
+        """Give an entry its tag code in place of an address; what the extension has lost is in the log."""
+        if unit is not None:
+            return entry._replace(tag_code=unit.tag_code)
+        if entry.tag_code > ADDRESS_MAX or not self._holds(entry.log_offset):
+            return entry
+        data = await self._log.segments.read(entry.log_offset, entry.size_bytes)
+        file_end = self._log.segments.start_of(entry.log_offset) + self._log.segments.file_size_bytes
+        scan = record.scan(data, entry.log_offset, file_end, False, self.settings.delay_levels_ms, 1)
+        return entry._replace(tag_code=scan.entries[0].tag_code) if scan.entries else entry
 
     def check_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Return whether the message counts as recent (see `recent_bytes_max`) and is at hand."""
@@ -234,13 +287,32 @@ class Lookup:
         if size > RECORD_BYTES_MAX or log_offset + size > min(self._log.written_offset, file_end):
             return None
         data = await segments.read(log_offset, size)
+        return data if await self._is_listed(data, log_offset) else None
+
+    async def records_at(self, places: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """Return the records at several places (log offset, size), None for each that `record_at` would not
+        give out: the same, but in few reads where they are at hand."""
+        ends_at = self._log.written_offset
+        if all(self._holds(log_offset) and log_offset + size <= ends_at for log_offset, size in places):
+            whole = self._log.segments.try_read_many(spans(places)) if places else None
+            if whole is not None:
+                return [
+                    data if await self._is_listed(data, log_offset) else await self.record_at(log_offset)
+                    for (log_offset, _), data in zip(places, map(bytes, slices(places, whole)), strict=True)
+                ]
+        return [await self.record_at(log_offset) for log_offset, _ in places]
+
+    async def _is_listed(self, data: bytes, log_offset: int) -> bool:
+        """Say whether these bytes are a record, and one that its own queue leads to."""
+        segments = self._log.segments
+        file_end = segments.start_of(log_offset) + segments.file_size_bytes
         # The checksum is not asked for: a damaged body is given back as it is stored.
         found = record.scan(data, log_offset, file_end, False, (), 1).entries
-        if not found:
-            return None
+        if not found or found[0].size_bytes != len(data):
+            return False
         entry = found[0]
         listed = await self.queue_entries(entry.topic, entry.queue_id, entry.queue_offset, 1)
-        return data if listed and listed[0].log_offset == log_offset else None
+        return bool(listed) and listed[0].log_offset == log_offset
 
     async def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """Return the messages filed under a key and stored within a time, those found last first kept."""

@@ -1,35 +1,28 @@
-"""Consume queues: for each topic and queue id, where its messages lie in the log.
+"""Consume queues: all of a store, by topic and queue id, and which of them are to be written or synced.
 
-Dispatch adds entries, reads look them up. An entry that is not yet in a file lies in the queue's tail
-in memory; tails are written out every second, because everything here can be rebuilt from the log and
-one small write for each message would cost more than the message itself.
-
-    files   [ fillers | entries ................ )[ zeros ... ]
-                      ^ min_offset               ^ tail_offset
-    tail                                         [ entries ... )
-                                                               ^ max_offset     next_offset >= max_offset
-
-`next_offset` is what the next append gets; between the two lie appends that are not dispatched yet.
-This module does not know records. Reference: Apache's ConsumeQueue, 5.5.0.
+Dispatch adds entries here, reads find their queue here; what one queue is and where its entries lie is in
+`store.queue`. With extensions each entry is preceded by a unit in the files of its queue's extension
+(`store.queue_ext`), whose bits come from whoever set `bits_of`. Reference: Apache's ConsumeQueueStore, 5.5.0.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
+from roquet.model.message import Entry
 from roquet.ports import Disk
-from roquet.store.format.entries import count_valid
-from roquet.store.format.queue_entry import (
-    ENTRY_SIZE_BYTES,
-    FILLER,
-    FILLER_SIZE,
-    log_offset_at,
-    pack,
-    unpack_from,
-)
+from roquet.store.format.queue_entry import pack, unpack_all
+from roquet.store.format.queue_ext import Unit
+from roquet.store.queue import Queue
+from roquet.store.queue_ext import Extension
 from roquet.store.segments import OpenFiles, Segments, StoreDamaged
+from roquet.store.settings import StoreSettings
+
+__all__ = ["NO_RECORDS", "BitsOf", "ExtensionFiles", "Queue", "Queues", "is_name", "queues_of"]
 
 log = logging.getLogger("roquet.store")
 
@@ -41,243 +34,39 @@ QUEUE_ID_MAX = 0x7FFFFFFF
 TAIL_BYTES_MAX = 64 * 1024
 """A tail that has grown to this is written out at once: 3,276 entries."""
 
-READ_BYTES = 64 * 1024
-"""Step in which a queue's end is looked for."""
+NO_RECORDS: Mapping[int, Entry] = {}
+
+BitsOf = Callable[[Entry], bytes]
+"""Says which bits the extension notes of a message; none when nothing is known of it."""
 
 
-class Queue:
-    """One queue. Its files are opened when first needed; an idle one is a few hundred bytes."""
+class ExtensionFiles(NamedTuple):
+    """Where extensions lie; they are read where there are any, and written only when that `is_on`."""
 
-    __slots__ = (
-        "_files",
-        "_is_loaded",
-        "is_gone",
-        "max_offset",
-        "min_offset",
-        "next_offset",
-        "queue_id",
-        "tail",
-        "tail_offset",
-        "topic",
-    )
-
-    def __init__(self, topic: str, queue_id: int, files: Segments) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self._files = files
-        self.min_offset = 0
-        self.max_offset = 0
-        self.next_offset = 0
-        self.tail_offset = 0
-        self.tail = bytearray()
-        self._is_loaded = True
-        self.is_gone = False  # deleted while appends to it were under way
-
-    @property
-    def files(self) -> Segments:
-        """The files, listed when first asked for; raises StoreDamaged when entries are missing."""
-        if not self._is_loaded:
-            self._files.load()
-            if self._files.end_capacity < self.tail_offset * ENTRY_SIZE_BYTES:
-                raise StoreDamaged(
-                    self._files.folder,
-                    f"the files end at {self._files.end_capacity}, but there were {self.tail_offset} entries",
-                    "Delete the folder and restart: the queue is rebuilt from the log",
-                )
-            self._is_loaded = True
-        return self._files
-
-    def take_over(self, min_offset: int, max_offset: int) -> None:
-        """Begin with these offsets, known from a clean stop; the files are not looked at before a use."""
-        self.min_offset = min_offset
-        self.max_offset = self.next_offset = self.tail_offset = max_offset
-        self._is_loaded = False
-
-    @property
-    def folder(self) -> str:
-        return self._files.folder
-
-    def begin_at(self, queue_offset: int) -> None:
-        """Make an empty queue one whose first message is `queue_offset`."""
-        assert self.max_offset == self.tail_offset and not self.tail
-        self.min_offset = self.max_offset = self.tail_offset = queue_offset
-        self.next_offset = max(self.next_offset, queue_offset)
-
-    def add(self, log_offset: int, size_bytes: int, tag_code: int) -> None:
-        """Make the next entry visible to reads."""
-        self.tail += pack(log_offset, size_bytes, tag_code)
-        self.max_offset += 1
-        if self.next_offset < self.max_offset:
-            self.next_offset = self.max_offset
-
-    def extend(self, entries: bytes) -> None:
-        """Make the next entries visible to reads."""
-        self.tail += entries
-        self.max_offset += len(entries) // ENTRY_SIZE_BYTES
-        if self.next_offset < self.max_offset:
-            self.next_offset = self.max_offset
-
-    def write_out(self) -> None:
-        """Move the tail into the files; raises OSError, and then it stays where it is."""
-        files, tail = self.files, self.tail
-        position = self.tail_offset * ENTRY_SIZE_BYTES
-        if files.is_empty:
-            self._begin_files(position)
-        done = 0
-        while done < len(tail):
-            room = files.file_size_bytes - position % files.file_size_bytes
-            files.ensure(position)
-            files.write(position, memoryview(tail)[done : done + room].toreadonly())
-            position += min(room, len(tail) - done)
-            done += min(room, len(tail) - done)
-        self.tail_offset += len(tail) // ENTRY_SIZE_BYTES
-        self.tail = bytearray()
-
-    def _begin_files(self, position: int) -> None:
-        self.files.ensure(position)
-        start = self.files.start_of(position)
-        if position > start:
-            self.files.write(start, FILLER * ((position - start) // ENTRY_SIZE_BYTES))
-
-    def try_entries(self, queue_offset: int, count: int) -> bytes | None:
-        """Return the bytes of up to `count` entries, or None when they have to come from the disk.
-
-        Fewer come at the end of a file and at the end of the queue.
-        """
-        stop = min(queue_offset + count, self.max_offset)
-        if queue_offset >= self.tail_offset:
-            return self._from_tail(queue_offset, stop)
-        size = (min(stop, self.tail_offset) - queue_offset) * ENTRY_SIZE_BYTES
-        data = self.files.try_read(queue_offset * ENTRY_SIZE_BYTES, size)
-        return self._with_tail(data, size, stop) if data is not None else None
-
-    async def entries(self, queue_offset: int, count: int) -> bytes:
-        """Like `try_entries`, waiting for the disk where that is needed."""
-        stop = min(queue_offset + count, self.max_offset)
-        if queue_offset >= self.tail_offset:
-            return self._from_tail(queue_offset, stop)
-        size = (min(stop, self.tail_offset) - queue_offset) * ENTRY_SIZE_BYTES
-        reaches_tail = stop > self.tail_offset
-        tail_offset = self.tail_offset
-        data = await self.files.read(queue_offset * ENTRY_SIZE_BYTES, size)
-        # The tail may have moved into the files meanwhile: then this read simply ends where it began.
-        return self._with_tail(data, size, stop) if reaches_tail and tail_offset == self.tail_offset else data
-
-    def _from_tail(self, queue_offset: int, stop: int) -> bytes:
-        first = (queue_offset - self.tail_offset) * ENTRY_SIZE_BYTES
-        return bytes(self.tail[first : (stop - self.tail_offset) * ENTRY_SIZE_BYTES])
-
-    def _with_tail(self, data: bytes, size: int, stop: int) -> bytes:
-        if stop <= self.tail_offset or len(data) < size:
-            return data
-        return data + self._from_tail(self.tail_offset, stop)
-
-    # Start-up and recovery: blocking reads.
-
-    def entry_now(self, queue_offset: int) -> tuple[int, int]:
-        """Return (log offset, size) of an entry, blocking; a filler has log offset -1."""
-        if queue_offset >= self.tail_offset:
-            data: bytes | bytearray = self.tail
-            position = (queue_offset - self.tail_offset) * ENTRY_SIZE_BYTES
-        else:
-            data = self.files.read_now(queue_offset * ENTRY_SIZE_BYTES, ENTRY_SIZE_BYTES)
-            position = 0
-        log_offset, size_bytes = log_offset_at(data, position)
-        return (-1 if size_bytes == FILLER_SIZE else log_offset), size_bytes
-
-    def load(self, log_min_offset: int) -> None:
-        """Take over the files and find where their entries begin and end, blocking."""
-        self.files.load()
-        end = self.files.min_offset // ENTRY_SIZE_BYTES
-        for start in reversed(self.files.starts):
-            count = self._count_in_file(start)
-            if count:
-                end = start // ENTRY_SIZE_BYTES + count
-                break
-        self.max_offset = self.next_offset = self.tail_offset = end
-        self.correct_min_now(log_min_offset)
-
-    def _count_in_file(self, start: int) -> int:
-        count = 0
-        step = READ_BYTES // ENTRY_SIZE_BYTES * ENTRY_SIZE_BYTES
-        for position in range(start, start + self.files.file_size_bytes, step):
-            data = self.files.read_now(position, min(step, start + self.files.file_size_bytes - position))
-            valid = count_valid(data)
-            count += valid
-            if valid * ENTRY_SIZE_BYTES < len(data):
-                break
-        return count
-
-    def find_now(self, log_offset: int) -> int:
-        """Return the first queue offset whose record lies at `log_offset` or behind it, blocking."""
-        low, high = self.tail_offset, self.max_offset
-        if not self.files.is_empty:
-            low = min(low, self.files.min_offset // ENTRY_SIZE_BYTES)
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry_now(middle)[0] < log_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def correct_min_now(self, log_min_offset: int) -> None:
-        """Let the queue begin with its first message that the log still has, blocking."""
-        self.min_offset = self.find_now(log_min_offset)
-
-    def truncate_now(self, queue_offset: int) -> None:
-        """Forget the entries from `queue_offset` on; their bytes stay until `clear_behind_now`."""
-        queue_offset = min(queue_offset, self.max_offset)
-        if queue_offset >= self.tail_offset:
-            del self.tail[(queue_offset - self.tail_offset) * ENTRY_SIZE_BYTES :]
-        else:
-            self.tail = bytearray()
-            self.tail_offset = queue_offset
-        self.max_offset = self.next_offset = queue_offset
-        self.min_offset = min(self.min_offset, queue_offset)
-
-    def clear_behind_now(self) -> None:
-        """Remove what lies in the files behind the last entry, so that no later load takes it for entries."""
-        files, position = self.files, self.tail_offset * ENTRY_SIZE_BYTES
-        files.truncate_files_after(position)
-        while position < files.end_capacity:
-            data = files.read_now(position, READ_BYTES)
-            if not data.strip(b"\0"):
-                return
-            files.write(position, bytes(len(data)))
-            position += len(data)
-
-    def destroy(self) -> None:
-        """Delete the files and become an empty queue."""
-        self._files.destroy()
-        self._is_loaded = True
-        self.tail = bytearray()
-        self.min_offset = self.max_offset = self.next_offset = self.tail_offset = 0
-
-    async def correct_min(self, log_min_offset: int) -> None:
-        """Let the queue begin with its first message that the log still has."""
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            data = await self.entries(middle, 1)
-            if len(data) < ENTRY_SIZE_BYTES:
-                return
-            found, size_bytes, _ = unpack_from(data)
-            if found < log_min_offset or size_bytes == FILLER_SIZE:
-                low = middle + 1
-            else:
-                high = middle
-        self.min_offset = max(self.min_offset, low)
+    folder: str
+    file_size_bytes: int
+    is_on: bool
 
 
 class Queues:
     """All queues of a store, by topic and queue id."""
 
-    def __init__(self, disk: Disk, folder: str, file_size_bytes: int, open_files_max: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        file_size_bytes: int,
+        open_files_max: int,
+        extensions: ExtensionFiles | None = None,
+    ) -> None:
         self._disk = disk
         self._folder = folder
         self._file_size_bytes = file_size_bytes
         self._open_files = OpenFiles(disk, open_files_max)
+        self._extensions = extensions
+        self.is_extending = extensions is not None and extensions.is_on
+        """Whether new entries get units in their queue's extension."""
+        self.bits_of: BitsOf = lambda entry: b""
         self._topics: dict[str, dict[int, Queue]] = {}
         # Ordered and without duplicates; queues whose tail is not empty.
         self._dirty: dict[Queue, None] = {}
@@ -305,9 +94,16 @@ class Queues:
             files = Segments(
                 self._disk, f"{self._folder}/{topic}/{queue_id}", self._file_size_bytes, self._open_files
             )
-            queue = Queue(topic, queue_id, files)
+            queue = Queue(topic, queue_id, files, self._extension(topic, queue_id))
             self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
+
+    def _extension(self, topic: str, queue_id: int) -> Extension | None:
+        place = self._extensions
+        if place is None:
+            return None
+        folder = f"{place.folder}/{topic}/{queue_id}"
+        return Extension(Segments(self._disk, folder, place.file_size_bytes, self._open_files))
 
     def __iter__(self) -> Iterator[Queue]:
         for of_topic in list(self._topics.values()):
@@ -344,8 +140,20 @@ class Queues:
         if len(queue.tail) >= TAIL_BYTES_MAX:
             self.write_out(queue)
 
-    def extend(self, queue: Queue, entries: bytes) -> None:
-        """Make messages visible as the next ones of their queue."""
+    def note(self, queue: Queue, entry: Entry) -> int:
+        """Put the unit of a message into its queue's extension; return what its entry has for a tag code."""
+        return queue.note(Unit(entry.tag_code, entry.store_ms, self.bits_of(entry)))
+
+    def extend(self, queue: Queue, entries: bytes, records: Mapping[int, Entry] = NO_RECORDS) -> None:
+        """Make messages visible as the next ones of their queue.
+
+        `records` are what the entries lead to, by place in the log: only extensions need them.
+        """
+        if records:
+            entries = b"".join(
+                pack(log_offset, size_bytes, self.note(queue, records[log_offset]))
+                for log_offset, size_bytes, _ in unpack_all(entries)
+            )
         queue.extend(entries)
         self._dirty[queue] = None
         if len(queue.tail) >= TAIL_BYTES_MAX:
@@ -373,16 +181,38 @@ class Queues:
     def is_synced(self) -> bool:
         return not self._unsynced
 
-    async def sync(self) -> None:
-        """Make all entries that were written out survive a power cut; raises OSError."""
-        for queue in list(self._unsynced):
-            await queue.files.sync()
-            if queue.files.is_synced:
-                self._unsynced.pop(queue, None)
+    async def sync(self, at_once: int = 1) -> None:
+        """Make all entries that were written out survive a power cut; raises OSError.
+
+        Several syncs `at_once` share the file system's work, but others' syncs have to wait for them.
+        """
+        waiting = iter(list(self._unsynced))
+
+        async def sync_some() -> None:
+            for queue in waiting:
+                await self._sync_one(queue)
+
+        if at_once == 1:
+            await sync_some()
+            return
+        ended = await asyncio.gather(*(sync_some() for _ in range(at_once)), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+
+    async def _sync_one(self, queue: Queue) -> None:
+        extension = queue.extension
+        if extension is not None:
+            await extension.sync()
+        await queue.files.sync()
+        if queue.files.is_synced and (extension is None or extension.is_synced):
+            self._unsynced.pop(queue, None)
 
     def sync_now(self) -> None:
         """Like `sync`, blocking."""
         for queue in list(self._unsynced):
+            if queue.extension is not None:
+                queue.extension.sync_now()
             queue.files.sync_now()
         self._unsynced.clear()
 
@@ -409,6 +239,8 @@ class Queues:
             self.forget(queue)
             queue.is_gone = True
         self._disk.remove_tree(f"{self._folder}/{topic}")
+        if self._extensions is not None:
+            self._disk.remove_tree(f"{self._extensions.folder}/{topic}")
         return True
 
     def remove(self, queue: Queue) -> None:
@@ -429,6 +261,17 @@ class Queues:
 
     def close(self) -> None:
         self._open_files.close()
+
+
+def queues_of(disk: Disk, settings: StoreSettings) -> Queues:
+    """Return the queues of a store with these settings, not loaded yet."""
+    is_on, folder = settings.queue_ext_enable, settings.queue_ext_dir
+    extensions = None
+    if is_on or disk.exists(folder):
+        extensions = ExtensionFiles(folder, settings.queue_ext_file_size_bytes, is_on)
+    return Queues(
+        disk, settings.queues_dir, settings.queue_file_bytes, settings.open_queue_files_max, extensions
+    )
 
 
 def is_name(topic: str, queue_id: int) -> bool:

@@ -10,16 +10,28 @@ DefaultMessageStore.getMessage, 5.5.0.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from roquet.model.match import Match
 from roquet.model.status import GetStatus
 from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, FILLER_SIZE, unpack_all
+from roquet.store.format.queue_ext import ADDRESS_MAX
 from roquet.store.settings import StoreSettings
 
 PULL_BYTES_MIN = 100
 PULL_BYTES_MAX = 128 * 1024 * 1024
+BULK_COUNT_MAX = 16_384
+"""Messages that one bulk read takes at most: choosing them must not hold up others for long."""
+
+
+class Limit(NamedTuple):
+    """How much one read may take."""
+
+    size_bytes: int
+    count: int
 
 
 class Ask(NamedTuple):
@@ -29,6 +41,18 @@ class Ask(NamedTuple):
     max_count: int
     max_bytes: int
     match: Match
+    bulk: bool = False
+    """Asked by a reader of millions: the limits for ordinary consumers do not apply."""
+
+    def limits(self, settings: StoreSettings) -> tuple[Limit, Limit]:
+        """Return how much the read may take of recent messages and of old ones."""
+        if self.bulk:
+            bulk = Limit(settings.transfer_bytes_bulk_max, BULK_COUNT_MAX)
+            return bulk, bulk
+        return (
+            Limit(settings.transfer_bytes_in_memory_max, settings.transfer_count_in_memory_max),
+            Limit(settings.transfer_bytes_on_disk_max, settings.transfer_count_on_disk_max),
+        )
 
     def scan_count(self, settings: StoreSettings) -> int:
         """Return how many entries the read may look at."""
@@ -56,25 +80,29 @@ def select(data: bytes, ask: Ask, log: LogRange, settings: StoreSettings) -> Sel
     """Choose records from queue entries that begin at the asked offset, by tag (see `store.sifting` too)."""
     max_bytes = min(max(ask.max_bytes, PULL_BYTES_MIN), PULL_BYTES_MAX)
     recent_from = log.end_offset - settings.recent_bytes_max
+    recent, old = ask.limits(settings)
     codes = ask.match if isinstance(ask.match, frozenset) else None
     max_count = ask.max_count
+    if ask.bulk and codes is None:
+        whole = _select_run(data, ask, log, min(max_bytes, recent.size_bytes))
+        if whole is not None:
+            return whole
     status = GetStatus.NO_MATCHED_MESSAGE
     places: list[tuple[int, int]] = []
     total = scanned = last_log_offset = 0
     skip_before = -1
     for log_offset, size, tag_code in unpack_all(data):
         if places:
-            if log_offset >= recent_from:
-                limit, count = settings.transfer_bytes_in_memory_max, settings.transfer_count_in_memory_max
-            else:
-                limit, count = settings.transfer_bytes_on_disk_max, settings.transfer_count_on_disk_max
+            limit, count = recent if log_offset >= recent_from else old
             if len(places) >= min(max_count, count) or total + size > min(max_bytes, limit):
                 break
         scanned += 1
         if size == FILLER_SIZE:
             continue
         last_log_offset = log_offset
-        if log_offset < skip_before or (codes is not None and tag_code not in codes):
+        if log_offset < skip_before:
+            continue
+        if codes is not None and tag_code not in codes and tag_code > ADDRESS_MAX:
             continue
         if log_offset < log.min_offset or log_offset + size > log.end_offset:
             # The rest of that log file is gone too: no need to look at each entry of it.
@@ -88,6 +116,23 @@ def select(data: bytes, ask: Ask, log: LogRange, settings: StoreSettings) -> Sel
     if places:
         status = GetStatus.FOUND
     return Selected(status, ask.queue_offset + scanned, places, last_log_offset)
+
+
+def _select_run(data: bytes, ask: Ask, log: LogRange, max_bytes: int) -> Selected | None:
+    """Take as many entries as there is room for, in few steps; None when some of them are no records.
+
+    Within a queue log offsets ascend, so that the first and the last one speak for all.
+    """
+    entries = list(unpack_all(data))[: max(min(ask.max_count, BULK_COUNT_MAX), 1)]
+    ends = list(accumulate(size for _, size, _ in entries))
+    count = max(bisect_right(ends, max_bytes), 1)
+    if not entries or ends[count - 1] >= FILLER_SIZE or entries[0][0] < log.min_offset:
+        return None
+    last_log_offset, last_size, _ = entries[count - 1]
+    if last_log_offset + last_size > log.end_offset:
+        return None
+    places = [(log_offset, size) for log_offset, size, _ in entries[:count]]
+    return Selected(GetStatus.FOUND, ask.queue_offset + count, places, last_log_offset)
 
 
 def spans(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 from roquet.store.checkpoint import SAFETY_MS, Checkpoint
 from roquet.store.commitlog import ZEROS
-from roquet.store.format import record
 from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, log_offset_at
 from roquet.store.format.record import Part
-from roquet.store.logscan import Durable, LogScan, Stretch
-from roquet.store.queues import Queue, Queues, is_name
+from roquet.store.logscan import Durable, LogScan, Stretch, first_store_ms
+from roquet.store.queues import NO_RECORDS, Queue, Queues, is_name
 from roquet.store.segments import Segments, StoreDamaged
 from roquet.store.settings import StoreSettings
 
@@ -48,9 +47,11 @@ class Refill:
         self._is_whole_log = is_whole_log
         self._only = only
         self.incomplete: dict[Queue, None] = {}
+        self._records = NO_RECORDS
 
     def take(self, stretch: Stretch) -> None:
         queues, incomplete, only = self._queues, self.incomplete, self._only
+        self._records = {entry.log_offset: entry for entry in stretch} if queues.is_extending else NO_RECORDS
         for part in stretch.survey.parts:
             queue = queues.find(part.topic, part.queue_id)
             if queue is None:
@@ -64,7 +65,7 @@ class Refill:
             if queue in incomplete or (only and queue not in only):
                 continue
             if queue.max_offset == part.first_offset:
-                queues.extend(queue, part.entries)
+                queues.extend(queue, part.entries, self._records)
             else:
                 self._fit(queue, part)
 
@@ -90,7 +91,7 @@ class Refill:
             queue.begin_at(first)
         else:
             queue.truncate_now(first)
-        self._queues.extend(queue, part.entries)
+        self._queues.extend(queue, part.entries, self._records)
 
 
 class Recovery:
@@ -159,26 +160,22 @@ class Recovery:
         if self._settings.message_index_safe:
             safe_ms = min(safe_ms, self._checkpoint.index_ms)
         for start in reversed(self._segments.starts):
-            store_ms = self._first_ms(start)
+            store_ms = first_store_ms(self._segments, start)
             if start <= newest and store_ms > 0 and (is_clean or store_ms <= safe_ms):
                 return start
         return self._segments.min_offset
 
     def _ms_to_start_at(self, start: int) -> int:
         """Return the time that makes the next recovery start at this file, or before it."""
-        files = [self._first_ms(file_start) for file_start in self._segments.starts if file_start >= start]
+        files = [
+            first_store_ms(self._segments, file_start)
+            for file_start in self._segments.starts
+            if file_start >= start
+        ]
         if not files[0]:
             return 0
         is_next_later = all(ms == 0 or ms > files[0] for ms in files[1:])
         return files[0] + SAFETY_MS if is_next_later else files[0]
-
-    def _first_ms(self, start: int) -> int:
-        """Return the store time of a file's first record, 0 when it has none."""
-        head = self._segments.read_now(start, record.HEAD_SIZE_BYTES)
-        magic = int.from_bytes(head[4:8], "big")
-        if magic not in (record.MAGIC_V1, record.MAGIC_V2) or len(head) < record.HEAD_SIZE_BYTES:
-            return 0
-        return record.store_ms_of(head)
 
     def _vouch_only_until(self, queues_ms: int) -> None:
         """Take back what the checkpoint says of queues that are about to be written anew.

@@ -51,6 +51,10 @@ class StoreSettings:
     """Length of every log file (fixed; must match the files that exist)."""
     queue_file_size_bytes: int = 300_000 * ENTRY_SIZE_BYTES
     """Length of every queue file, rounded up to whole entries (fixed)."""
+    queue_ext_enable: bool = False
+    """Note beside each queue entry which selectors its message matches (fixed)."""
+    queue_ext_file_size_bytes: int = 48 * MIB
+    """Length of every file of such notes (fixed; files of another length count as missing)."""
     index_slot_count: int = 5_000_000
     """Hash slots of an index file (fixed)."""
     index_entry_count: int = 20_000_000
@@ -95,6 +99,8 @@ class StoreSettings:
     """Bytes that one read returns at most of old messages."""
     transfer_count_on_disk_max: int = 8
     """Messages that one read returns at most of old messages."""
+    transfer_bytes_bulk_max: int = 4 * MIB
+    """Bytes that one read returns at most to a reader that asks for bulk, such as Spark."""
     physical_memory_bytes: int = 8 * GIB
     """Memory of the machine: decides what counts as recent."""
     memory_percent_max: int = 40
@@ -143,6 +149,10 @@ class StoreSettings:
     @property
     def queues_dir(self) -> str:
         return f"{self.root_dir}/consumequeue"
+
+    @property
+    def queue_ext_dir(self) -> str:
+        return f"{self.root_dir}/consumequeue_ext"
 
     @property
     def index_dir(self) -> str:

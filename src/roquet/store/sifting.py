@@ -39,7 +39,16 @@ _VERDICT = frozenset((_WANTED,))
 class Sift:
     """One read with a selector. Ask for `next`, read those places, `judge` them, until none is left."""
 
-    def __init__(self, data: bytes, ask: Ask, accept: Accept, log: LogRange, settings: StoreSettings) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        ask: Ask,
+        accept: Accept,
+        log: LogRange,
+        settings: StoreSettings,
+        unwanted: frozenset[int] = frozenset(),
+    ) -> None:
+        """`unwanted` are the log offsets of records that need not be looked at."""
         self._entries = list(unpack_all(data))
         self._ask = ask
         self._accept = accept
@@ -48,7 +57,7 @@ class Sift:
         self._done = 0
         self._kept_bytes = 0
         self._kept: dict[int, bytes | memoryview] = {}
-        self._refused: set[int] = set()
+        self._refused = set(unwanted)
         self.looked_bytes = 0
 
     def next(self) -> list[Place]:
@@ -59,7 +68,8 @@ class Sift:
             return places
         while self._done < len(self._entries) and len(places) < LOOK_COUNT:
             log_offset, size, _ = self._entries[self._done]
-            if size != FILLER_SIZE and self._is_held(log_offset, size):
+            is_open = size != FILLER_SIZE and log_offset not in self._refused
+            if is_open and self._is_held(log_offset, size):
                 if places and size_bytes + size > LOOK_BYTES:
                     break
                 places.append((log_offset, size))
@@ -69,9 +79,10 @@ class Sift:
         return places
 
     def _is_enough(self) -> bool:
-        settings, ask = self._settings, self._ask
-        count = min(max(ask.max_count, 1), settings.transfer_count_in_memory_max)
-        size_bytes = min(ask.max_bytes, settings.transfer_bytes_in_memory_max)
+        ask = self._ask
+        recent, _ = ask.limits(self._settings)
+        count = min(max(ask.max_count, 1), recent.count)
+        size_bytes = min(ask.max_bytes, recent.size_bytes)
         is_full = len(self._kept) >= count or self._kept_bytes > size_bytes
         return is_full or self.looked_bytes >= TOTAL_BYTES_MAX
 

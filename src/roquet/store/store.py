@@ -25,11 +25,12 @@ from roquet.store.deletion import Deletion
 from roquet.store.dispatch import Dispatch, Listener
 from roquet.store.flush import Flush
 from roquet.store.format.queue_entry import QueueEntry
-from roquet.store.index import EVERYWHERE, Index
+from roquet.store.format.queue_ext import Unit
+from roquet.store.index import Index
 from roquet.store.index_refill import refill_index
 from roquet.store.logscan import LogScan
 from roquet.store.lookup import Lookup, QueryResult
-from roquet.store.queues import Queues, is_name
+from roquet.store.queues import BitsOf, is_name, queues_of
 from roquet.store.reading import Ask
 from roquet.store.recovery import LogEnd, Recovery
 from roquet.store.segments import OpenFiles, Segments
@@ -69,9 +70,7 @@ class Store:
             disk, settings.log_dir, settings.log_file_size_bytes, OpenFiles(disk, LOG_FILES_OPEN_MAX)
         )
         self._log = CommitLog(self._segments, clock, store_host)
-        self._queues = Queues(
-            disk, settings.queues_dir, settings.queue_file_bytes, settings.open_queue_files_max
-        )
+        self._queues = queues_of(disk, settings)
         self._index = self._make_index()
         self._checkpoint = Checkpoint(disk, f"{root}/checkpoint")
         self._dispatch = Dispatch(self._queues, self._index, self.listeners)
@@ -82,6 +81,7 @@ class Store:
             disk, clock, self._log, self._queues, self._index, self._checkpoint, settings
         )
         self._upkeep = Upkeep(
+            self._segments,
             self._queues,
             self._index,
             self._checkpoint,
@@ -97,6 +97,10 @@ class Store:
         self._is_failing = False
         self._refusal = "the store is not open"
 
+    def note_bits(self, bits_of: BitsOf) -> None:
+        """Let the queues' extensions, if they are on, hold what `bits_of` says of each message."""
+        self._queues.bits_of = bits_of
+
     def _make_index(self) -> Index | None:
         settings = self.settings
         if not settings.message_index_enable:
@@ -107,7 +111,6 @@ class Store:
             settings.index_slot_count,
             settings.index_entry_count,
             self._clock,
-            lambda: None,
         )
 
     def configure(self, settings: StoreSettings) -> None:
@@ -143,9 +146,7 @@ class Store:
     def _recover(self, is_clean: bool) -> None:
         root = self.settings.root_dir
         if self._index is not None:
-            # Apache's checkpoint has no offset: then the time must do.
-            safe_log_offset = self._checkpoint.queues_log_offset or EVERYWHERE
-            self._index.load(None if is_clean else self._checkpoint.index_ms, safe_log_offset)
+            self._index.load(None if is_clean else self._checkpoint.index_ms)
         left = clean_stop.take(self._disk, root)
         if is_clean and left is not None and clean_stop.is_still_true(left, self._segments, self._queues):
             clean_stop.apply(left, self._queues)
@@ -168,12 +169,9 @@ class Store:
         self._deletion.begin_at(self._log.min_offset)
         log.info(
             "store %s: log %d to %d, %d queues, %s stop",
-            root,
-            self._segments.min_offset,
-            end.log_offset,
-            len(self._queues),
+            root, self._segments.min_offset, end.log_offset, len(self._queues),
             "clean" if is_clean else "unclean",
-        )
+        )  # fmt: skip
 
     def _save_recovered(self, end: LogEnd) -> None:
         """Let the checkpoint say that recovery has put the log on disk; upkeep syncs queues and index."""
@@ -321,9 +319,10 @@ class Store:
         max_count: int,
         max_bytes: int,
         match: Match = None,
+        bulk: bool = False,
     ) -> Got | None:
         """Read a queue without waiting; None when it takes the disk: then `await read(...)`."""
-        return self._lookup.read_hot(topic, queue_id, Ask(queue_offset, max_count, max_bytes, match))
+        return self._lookup.read_hot(topic, queue_id, Ask(queue_offset, max_count, max_bytes, match, bulk))
 
     async def read(
         self,
@@ -333,9 +332,10 @@ class Store:
         max_count: int,
         max_bytes: int,
         match: Match = None,
+        bulk: bool = False,
     ) -> Got:
         """Read a queue, waiting for the disk where that is needed."""
-        return await self._lookup.read(topic, queue_id, Ask(queue_offset, max_count, max_bytes, match))
+        return await self._lookup.read(topic, queue_id, Ask(queue_offset, max_count, max_bytes, match, bulk))
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first offset of a queue; 0 when there is no such queue."""
@@ -365,6 +365,10 @@ class Store:
         """Return the record that begins at a place of the log; None when none does."""
         return await self._lookup.record_at(log_offset)
 
+    async def records_at(self, places: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """Return the records at places (log offset, size) that were noted before; see `record_at`."""
+        return await self._lookup.records_at(places)
+
     async def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """Return messages by key; other keys with the same hash may be among them."""
         return await self._lookup.query(topic, key, max_count, begin_ms, end_ms)
@@ -372,6 +376,12 @@ class Store:
     async def queue_entries(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueEntry]:
         """Return queue entries from an offset on."""
         return await self._lookup.queue_entries(topic, queue_id, first, count)
+
+    async def queue_units(
+        self, topic: str, queue_id: int, first: int, count: int
+    ) -> list[tuple[QueueEntry, Unit | None]]:
+        """Return queue entries as they lie in the files, each with its unit, if there is one."""
+        return await self._lookup.queue_units(topic, queue_id, first, count)
 
     def walk(self, log_offset: int) -> Iterator[Sequence[Entry]]:
         """Yield what the log holds from the beginning of a record on; each step may block for the disk."""
@@ -425,6 +435,11 @@ class Store:
     @property
     def log_max_offset(self) -> int:
         return self._log.written_offset
+
+    @property
+    def newest_store_ms(self) -> int:
+        """Store time of the last message that was accepted, or a later one."""
+        return self._log.last_store_ms
 
     @property
     def flushed_offset(self) -> int:

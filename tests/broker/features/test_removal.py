@@ -35,6 +35,7 @@ TESTS: Final = {
     "filter": "test_filter.py",
     "reply": "test_reply.py",
     "retention": "test_retention.py",
+    "slow": "test_slow.py",
 }
 """The tests of each feature on a whole broker; one without an entry is a failure."""
 

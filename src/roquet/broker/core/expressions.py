@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from roquet.model.match import Accept
+from roquet.model.match import Accept, Noted
 
 TAG: Final = "TAG"
 
@@ -26,4 +26,8 @@ class Expressions(Protocol):
 
     def of_group(self, topic: str, group: str, sub_version: int) -> Accept:
         """Return what a group's own subscription accepts, as its heartbeats told; raises Refusal."""
+        ...
+
+    def noted(self, topic: str, group: str) -> tuple[str, Noted] | None:
+        """Return what is kept of a group's expression, as text and as a selector; None when nothing is."""
         ...

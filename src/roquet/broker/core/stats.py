@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from heapq import nsmallest
 from typing import Final, NamedTuple
 
+from roquet.broker.core.lags import Lags
 from roquet.broker.core.series import Series, View, Window, mark, snapshot
 from roquet.model import names
 
@@ -82,6 +83,7 @@ class Stats:
         "_windows",
         "_totals",
         "get_missed",
+        "lags",
         "put_failed",
     )
 
@@ -98,6 +100,7 @@ class Stats:
         self._totals = Totals()
         self.put_failed = 0
         self.get_missed = 0
+        self.lags = Lags()
 
     # the hot path
 
@@ -267,6 +270,7 @@ class Stats:
     def forget_group(self, group: str) -> None:
         """Drop the counters of a group that was deleted."""
         self._fold()
+        self.lags.forget(group)
         of_groups = ("GROUP_", "QUEUE_GET_", "SNDBCK_")
         self._drop(
             [

@@ -10,35 +10,22 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp, memcpy
+
+from roquet.store.format._columns_bytes cimport (
+    BORN_V6, COMPRESSED, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, PAIRS_MAX, RECORD_BYTES_MIN, STORE_V6,
+    Pair, Record, i64, is_ascii, put_number, put_offset_id, read_record, split, u32,
+)
 
 from roquet.model.message import Host
 from roquet.store.format import _columns_py
 from roquet.store.format._columns_values import BYTES_MAX, EVERY, KINDS, OFFSET_MAX, Columns
 from roquet.store.format._record_values import Stop
 
-cdef enum:
-    RECORD_BYTES_MIN = 91
-    COMPRESSED = 0x1
-    BORN_V6 = 0x10
-    STORE_V6 = 0x20
-    PAIRS_MAX = 64
-
-cdef uint32_t MAGIC_V1 = 0xDAA320A7
-cdef uint32_t MAGIC_V2 = 0xDAA320AB
-cdef uint32_t MAGIC_BLANK = 0xCBD43194
 cdef Py_ssize_t COLUMN_BYTES_MAX = BYTES_MAX
 cdef object MORE = Stop.MORE, FILE_END = Stop.FILE_END, ZEROS = Stop.ZEROS, BROKEN = Stop.BROKEN
-
-
-cdef inline uint32_t u32(const uint8_t* at) noexcept:
-    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
-
-
-cdef inline int64_t i64(const uint8_t* at) noexcept:
-    return <int64_t>((<uint64_t>u32(at) << 32) | u32(at + 4))
 
 
 @cython.final
@@ -97,68 +84,6 @@ cdef class Texts:  # texts behind each other and where each ends
         return self.ends, self.data
 
 
-cdef struct Record:  # where the parts of a record lie
-    const uint8_t* at
-    int32_t size
-    int32_t sys_flag
-    int64_t queue_offset
-    int64_t log_offset
-    int64_t store_ms
-    Py_ssize_t store_at
-    Py_ssize_t tail
-    Py_ssize_t body_size
-    const uint8_t* topic
-    Py_ssize_t topic_size
-    const uint8_t* properties
-    Py_ssize_t properties_size
-
-
-cdef struct Pair:
-    const uint8_t* name
-    Py_ssize_t name_size
-    const uint8_t* value
-    Py_ssize_t value_size
-
-
-cdef bint read_record(const uint8_t* at, int32_t size, uint32_t magic, Record* record) noexcept:
-    """Fill in where the parts lie; return whether they add up to the size."""
-    cdef int32_t sys_flag = <int32_t>u32(at + 36)
-    cdef Py_ssize_t store_at = 68 if sys_flag & BORN_V6 else 56
-    cdef Py_ssize_t tail = store_at + (28 if sys_flag & STORE_V6 else 16)
-    cdef Py_ssize_t topic_field = 2 if magic == MAGIC_V2 else 1
-    cdef Py_ssize_t topic_at, topic_size, properties_at, properties_size
-    cdef int64_t body_size
-    if tail + 16 + topic_field + 2 > size:
-        return False
-    body_size = <int32_t>u32(at + tail + 12)
-    if body_size < 0 or tail + 16 + body_size + topic_field + 2 > size:
-        return False
-    topic_at = tail + 16 + body_size
-    topic_size = at[topic_at]
-    if topic_field == 2:
-        topic_size = (topic_size << 8) | at[topic_at + 1]
-    properties_at = topic_at + topic_field + topic_size + 2
-    if properties_at > size:
-        return False
-    properties_size = <int16_t>((<uint16_t>at[properties_at - 2] << 8) | at[properties_at - 1])
-    if properties_size < 0 or properties_at + properties_size != size:
-        return False
-    record.at, record.size, record.sys_flag = at, size, sys_flag
-    record.queue_offset, record.log_offset, record.store_ms = i64(at + 20), i64(at + 28), i64(at + store_at)
-    record.store_at, record.tail, record.body_size = store_at, tail, body_size
-    record.topic, record.topic_size = at + topic_at + topic_field, topic_size
-    record.properties, record.properties_size = at + properties_at, properties_size
-    return True
-
-
-cdef bint is_ascii(const uint8_t* at, Py_ssize_t size) noexcept:
-    cdef Py_ssize_t index
-    cdef uint8_t seen = 0
-    for index in range(size):
-        seen |= at[index]
-    return seen < 0x80
-
-
 cdef bint is_text(const uint8_t* at, Py_ssize_t size) except -1:
     """True when the bytes are UTF-8."""
     if is_ascii(at, size):
@@ -168,30 +93,6 @@ cdef bint is_text(const uint8_t* at, Py_ssize_t size) except -1:
     except UnicodeDecodeError:
         return False
     return True
-
-
-cdef int split(const uint8_t* at, Py_ssize_t size, Pair* pairs) noexcept:
-    """Fill in the pairs of a property text and return their number, -1 where the twin must look."""
-    cdef const uint8_t* end = at + size
-    cdef const uint8_t* stop
-    cdef const uint8_t* mid
-    cdef int count = 0, other
-    while at < end:
-        stop = <const uint8_t*>memchr(at, 2, end - at)
-        if stop == NULL:
-            stop = end
-        mid = <const uint8_t*>memchr(at, 1, stop - at)
-        if mid != NULL and mid > at and stop > mid + 1:
-            if count == PAIRS_MAX:
-                return -1
-            for other in range(count):
-                if pairs[other].name_size == mid - at and memcmp(pairs[other].name, at, mid - at) == 0:
-                    return -1
-            pairs[count].name, pairs[count].name_size = at, mid - at
-            pairs[count].value, pairs[count].value_size = mid + 1, stop - mid - 1
-            count += 1
-        at = stop + 1
-    return count
 
 
 cdef int put_host(Texts column, const uint8_t* at, bint is_v6) except -1:
@@ -212,33 +113,6 @@ cdef int put_host(Texts column, const uint8_t* at, bint is_v6) except -1:
         return column.put_bytes(_columns_py.host_text(host).encode())
     size += put_number(text + size, port)
     return column.put(text, size)
-
-
-cdef Py_ssize_t put_number(uint8_t* at, uint32_t value) noexcept:
-    cdef uint8_t digits[10]
-    cdef Py_ssize_t count = 0, index
-    while True:
-        digits[count] = c"0" + value % 10
-        count += 1
-        value //= 10
-        if not value:
-            break
-    for index in range(count):
-        at[index] = digits[count - 1 - index]
-    return count
-
-
-cdef int put_offset_id(Texts column, Record* record) except -1:
-    cdef uint8_t source[28]
-    cdef uint8_t text[56]
-    cdef Py_ssize_t host_size = 20 if record.sys_flag & STORE_V6 else 8, index
-    cdef const uint8_t* digits = b"0123456789ABCDEF"
-    memcpy(source, record.at + record.store_at + 8, host_size)
-    memcpy(source + host_size, record.at + 28, 8)
-    for index in range(host_size + 8):
-        text[2 * index] = digits[source[index] >> 4]
-        text[2 * index + 1] = digits[source[index] & 15]
-    return column.put(text, 2 * (host_size + 8))
 
 
 @cython.final
@@ -374,10 +248,14 @@ cdef class Table:  # the columns that were asked for; None for the others
             self.keys_ends.put32(self.keys.count)
         if self.message_id is not None:
             if unique == NULL:
-                put_offset_id(self.message_id, record)
+                self.put_offset_id(record)
             else:
                 self.message_id.put(unique.value, unique.value_size)
         return 0
+
+    cdef int put_offset_id(self, Record* record) except -1:
+        cdef uint8_t text[56]
+        return self.message_id.put(text, put_offset_id(text, record))
 
     cdef int put_words(self, const uint8_t* at, Py_ssize_t size) except -1:
         cdef const uint8_t* end = at + size
@@ -411,7 +289,7 @@ cdef class Table:  # the columns that were asked for; None for the others
             if b"UNIQ_KEY" in pairs:
                 self.message_id.put_bytes(pairs[b"UNIQ_KEY"])
             else:
-                put_offset_id(self.message_id, record)
+                self.put_offset_id(record)
         return 0
 
     cdef dict buffers(self, wanted):

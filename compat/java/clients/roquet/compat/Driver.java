@@ -36,6 +36,8 @@ public final class Driver {
         Transacting.register(SCENARIOS);
         Replying.register(SCENARIOS);
         Tracing.register(SCENARIOS);
+        Ordering.register(SCENARIOS);
+        Mixing.register(SCENARIOS);
     }
 
     private Driver() {

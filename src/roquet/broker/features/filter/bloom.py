@@ -2,9 +2,9 @@
 
     "group#topic" ── murmur3, 128 bits ──▶ first 64: h1 low, h2 high ──▶ k positions below m
 
-Apache can note in an extension of the consume queue, for each message, the groups whose selector it
-matches, as bits of this filter. The positions are kept in consumerFilter.json, so they must be the same
-here. Pure. Reference: BloomFilter of rocketmq-filter 5.5.0, Guava's murmur3_128 with seed 0;
+The extension of a queue notes for each message the groups whose selector it matches, as bits of this
+filter. The positions are kept in consumerFilter.json, too, so they must be the same as Apache's. Pure.
+Reference: BloomFilter of rocketmq-filter 5.5.0, Guava's murmur3_128 with seed 0;
 tests/golden/sql92.json has positions that they computed.
 """
 

@@ -1,6 +1,7 @@
 """The filter feature: SQL92 for pulls, its table, and groups whose members disagree.
 
     heartbeat ─▶ joined ─▶ table            pull ─▶ of_group, of_request ─▶ a predicate for the store
+    dispatch ─▶ bits_of ─▶ the bits of the groups that want a message, kept beside its queue entry
                        └─▶ once a second: conflicts ─▶ log · runtime table   (203 shows them too)
 
 Off unless `enablePropertyFilter` is set, as in Apache: then only the table is kept. Reference:
@@ -22,8 +23,8 @@ from roquet.broker.features.filter.lexer import SqlError
 from roquet.broker.features.filter.sql import Selector, parse
 from roquet.broker.features.filter.table import FilterTable
 from roquet.model import names
-from roquet.model.match import Accept
-from roquet.model.message import parse_properties
+from roquet.model.match import Accept, Noted
+from roquet.model.message import Entry, parse_properties
 from roquet.ports import Clock
 from roquet.wire.codes import Code
 from roquet.wire.reply import Refusal
@@ -42,6 +43,7 @@ class FilterRules(NamedTuple):
     is_enabled: bool = False
     retried_too: bool = False
     keep_dead_ms: int = 24 * 3_600_000
+    notes_bits: bool = False
 
 
 class Filter:
@@ -54,8 +56,11 @@ class Filter:
         bloom_error_percent: int,
         bloom_group_count: int,
         rules: Callable[[], FilterRules],
+        newest_store_ms: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`newest_store_ms` tells the store time of the last message, which may be ahead of the clock."""
         self._clock = clock
+        self._newest_store_ms = newest_store_ms
         self._sessions = sessions
         self._rules = rules
         self._table = FilterTable(bloom_for(bloom_error_percent, bloom_group_count))
@@ -93,7 +98,19 @@ class Filter:
         if entry.client_version < sub_version:
             raise Refusal(Code.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
         self._check_enabled()
-        return self._accept(topic, group, selector)
+        return entry.noted_by(self._accept(topic, group, selector))
+
+    def noted(self, topic: str, group: str) -> tuple[str, Noted] | None:
+        """Return what is kept of a group's selector, as text and as a selector."""
+        found = self._table.find(group, topic)
+        if found is None:
+            return None
+        entry, selector = found
+        return entry.text(), entry.noted_by(self._accept(topic, group, selector))
+
+    def bits_of(self, entry: Entry) -> bytes:
+        """Return what the store notes of a message: the groups that want it."""
+        return self._table.bits_of(entry.topic, entry.properties) if self._rules().notes_bits else b""
 
     def _check_enabled(self) -> None:
         if not self._rules().is_enabled:
@@ -126,7 +143,7 @@ class Filter:
         """Note the selectors of a member; conflicts are looked for with the next tick."""
         if is_news:
             self._unchecked[data.group] = None
-        now_ms = self._clock.now_ms()
+        now_ms = self._now_ms()
         for each in data.subscriptions:
             if (each.expression_type or TAG) == SQL92 and each.sub_string:
                 self._table.register(data.group, each.topic, SQL92, each.sub_string, each.sub_version, now_ms)
@@ -136,7 +153,12 @@ class Filter:
         """Note that a member has gone; with the last one the group's selectors die."""
         self._unchecked[group] = None
         if group not in self._sessions.consumers:
-            self._table.end_others(group, (), self._clock.now_ms())
+            self._table.end_others(group, (), self._now_ms())
+
+    def _now_ms(self) -> int:
+        # No message that is stored already may look younger than a selector that is born now: nobody has
+        # noted whether it matches. Store times never go back, the clock may.
+        return max(self._clock.now_ms(), self._newest_store_ms())
 
     def tables(self) -> tuple[TableHook, ...]:
         now_ms, table = self._clock.now_ms, self._table

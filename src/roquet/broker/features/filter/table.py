@@ -3,9 +3,9 @@
     heartbeat ─▶ register ─▶ alive ── group or topic gone ──▶ dead (kept a day) ── heartbeat ──▶ alive
 
 A newer version of a client's subscription replaces an older one, never the other way round. Entries of
-groups that went stay for a day, since Apache's prepared bit maps are judged by the time of birth. Pure:
-times are arguments. Reference: ConsumerFilterManager of Apache 5.5.0; unlike it, an expression that cannot
-be parsed is dropped when a file is loaded, where Apache would hand out every message.
+groups that went stay for a day, since the bits that were noted of messages are judged by the time of birth.
+Pure: times are arguments. Reference: ConsumerFilterManager of Apache 5.5.0; unlike it, an expression that
+cannot be parsed is dropped when a file is loaded, where Apache would hand out every message.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from roquet.broker.features.filter.bloom import Bloom
 from roquet.broker.features.filter.lexer import SqlError
 from roquet.broker.features.filter.sql import Selector, parse
 from roquet.model import names
+from roquet.model.match import Accept, Noted, mask_of
+from roquet.model.message import parse_properties
 
 log = logging.getLogger("roquet.broker")
 
@@ -49,6 +51,16 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
     def is_dead(self) -> bool:
         return self.dead_time >= self.born_time
 
+    def noted_by(self, accept: Accept) -> Noted:
+        """Return the selector as one whose verdicts lie beside the messages stored since its birth."""
+        bloom = self.bloom_filter_data
+        return Noted(accept, self.born_time, bloom.bit_num, bloom.bit_pos)
+
+    def text(self) -> str:
+        """Return the entry as Apache shows it: JSON with tabs, lists on one line."""
+        self.dead = self.is_dead
+        return _pretty(msgspec.to_builtins(self))
+
 
 class _TopicStored(msgspec.Struct, rename="camel"):
     group_filter_data: dict[str, Entry] = {}
@@ -67,7 +79,25 @@ class FilterTable:
     def __init__(self, bloom: Bloom) -> None:
         self._bloom = bloom
         self._entries: dict[str, dict[str, tuple[Entry, Selector]]] = {}
+        self._masks: dict[str, tuple[tuple[int, Selector], ...]] = {}
         self.changed = False
+
+    def bits_of(self, topic: str, properties: bytes) -> bytes:
+        """Return the bits of all groups on a topic whose selectors a message matches; none without groups."""
+        masks = self._masks.get(topic)
+        if masks is None:
+            masks = self._masks[topic] = tuple(
+                (mask_of(topics[topic][0].bloom_filter_data.bit_pos), topics[topic][1])
+                for topics in self._entries.values()
+                if topic in topics
+            )
+        if not masks:
+            return b""
+        bits, pairs = 0, parse_properties(properties.decode(errors="replace"))
+        for mask, selector in masks:
+            if selector.matches(pairs):
+                bits |= mask
+        return bits.to_bytes(self._bloom.bit_count // 8, "little")
 
     def find(self, group: str, topic: str) -> tuple[Entry, Selector] | None:
         """Return the entry of a group on a topic, dead or alive."""
@@ -79,6 +109,7 @@ class FilterTable:
         if known is not None and not self._replaces(known[0], kind, expression, version):
             return
         self.changed = True
+        self._masks.pop(topic, None)
         try:
             selector = parse(expression)
         except SqlError as error:
@@ -133,6 +164,7 @@ class FilterTable:
             for by_group in read.filter_data_by_topic.values()
             for entry in by_group.group_filter_data.values()
         ]
+        self._masks = {}
         shape = (self._bloom.bit_count, self._bloom.hash_count)
         for entry in rows:
             if (entry.bloom_filter_data.bit_num, len(entry.bloom_filter_data.bit_pos)) != shape:
@@ -162,12 +194,21 @@ class FilterTable:
         return stored
 
     def _forget(self, dead_before_ms: int) -> None:
+        self._masks = {}
         for group in list(self._entries):
             topics = self._entries[group]
             for topic in [each for each, (entry, _) in topics.items() if _died(entry, dead_before_ms)]:
                 del topics[topic]
             if not topics:
                 del self._entries[group]
+
+
+def _pretty(value: object, depth: int = 1) -> str:
+    if not isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    tabs = "\t" * depth
+    members = ",\n".join(f'{tabs}"{name}":{_pretty(member, depth + 1)}' for name, member in value.items())
+    return f"{{\n{members}\n{tabs[1:]}}}"
 
 
 def _died(entry: Entry, before_ms: int) -> bool:

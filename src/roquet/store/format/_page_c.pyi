@@ -1,0 +1,3 @@
+from roquet.store.format._record_values import Record
+
+def read_page(data: bytes) -> list[Record]: ...
