@@ -69,6 +69,7 @@ class Heard:
         self.perms: list[set[int]] = []
         self.left = 0
         self.reply = OK
+        self.is_deaf = False
         ports = world.ports(host)
         self.server = Server(ports.net, ports.clock, self._serve)
 
@@ -76,6 +77,8 @@ class Heard:
         await self.server.start([("0.0.0.0", PORT)])
 
     def _serve(self, call: Call) -> None:
+        if self.is_deaf:
+            return
         if call.frame.code == 104:
             self.left += 1
         else:
@@ -167,6 +170,44 @@ def test_what_changes_in_one_turn_goes_out_together_and_at_once() -> None:
         ]
 
     heard_story(story)
+
+
+def test_one_can_wait_until_a_change_is_known() -> None:
+    async def story(broker: Broker, names: Heard) -> None:
+        broker.change(Topic(topic_name="new"))
+        await broker.registration.told()
+        assert names.came[-1][1] == ["new"]
+        now = broker.clock.monotonic()
+        await broker.registration.told()
+        assert broker.clock.monotonic() == now
+
+    heard_story(story)
+
+
+def test_one_does_not_wait_for_ever_until_a_change_is_known() -> None:
+    async def story(broker: Broker, names: Heard) -> None:
+        names.is_deaf = True
+        broker.change(Topic(topic_name="new"))
+        now = broker.clock.monotonic()
+        await broker.registration.told()
+        assert broker.clock.monotonic() - now == pytest.approx(3.0)
+
+    heard_story(story)
+
+
+def test_the_first_name_server_to_answer_gets_more_time_than_the_others() -> None:
+    async def main(world: World) -> None:
+        names = Heard(world, "n1")
+        names.is_deaf = True
+        await names.start()
+        broker = Broker(world, "n1")
+        now = broker.clock.monotonic()
+        await broker.registration.start()
+        assert broker.clock.monotonic() - now == pytest.approx(6.0)
+        await broker.close()
+        await names.server.close()
+
+    play(main)
 
 
 def test_a_changed_topic_that_is_gone_again_is_not_sent() -> None:

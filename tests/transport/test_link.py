@@ -132,6 +132,43 @@ def test_answering_twice_is_our_mistake() -> None:
     simulate(main)
 
 
+def test_each_call_expires_in_its_own_time() -> None:
+    async def main(world: World) -> None:
+        await open_server(world, lambda call: None)
+        link = await dial(world)
+        started = world.loop.time()
+        expired: list[float] = []
+
+        async def wait(timeout_s: float) -> None:
+            with pytest.raises(TimeoutError, match=f"did not answer 30 within {timeout_s:g} s"):
+                await link.call(ask(1), timeout_s)
+            assert world.loop.time() - started == pytest.approx(timeout_s)
+            expired.append(timeout_s)
+
+        await asyncio.gather(*[wait(seconds) for seconds in (5, 1, 3, 1, 60, 2)])
+        assert expired == [1, 1, 2, 3, 5, 60]
+        assert link._connection.drop_all() == []
+        started = world.loop.time()
+        await wait(4)  # and once more after all was quiet
+
+    simulate(main)
+
+
+def test_a_lost_link_leaves_no_timer() -> None:
+    async def main(world: World) -> None:
+        await open_server(world, lambda call: None)
+        link = await dial(world)
+        asked = asyncio.create_task(link.call(ask(1), timeout_s=60))
+        await pause(world, 1)
+        link.abort()
+        with pytest.raises(LinkClosed):
+            await asked
+        assert link._expiry is not None
+        assert getattr(link._expiry, "cancelled")()  # noqa: B009
+
+    simulate(main)
+
+
 def test_a_cancelled_call_waits_no_longer() -> None:
     async def main(world: World) -> None:
         await open_server(world, lambda call: None)
@@ -267,7 +304,7 @@ def test_calls_past_the_bound_are_refused() -> None:
         await open_server(world, lambda call: None)
         link = await dial(world)
         for opaque in range(WAITING_MAX):
-            link._connection.wait_for(-1 - opaque, 1e9, world.loop.create_future())
+            link._connection.wait_for(-1 - opaque, 1e9, (world.loop.create_future(), 30, 1e9))
         with pytest.raises(Exception, match=f"{WAITING_MAX} requests wait"):
             await link.call(ask(1), timeout_s=1)
 

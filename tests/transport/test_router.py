@@ -12,7 +12,7 @@ from roquet.sim.world import World
 from roquet.transport.link import Call, Link
 from roquet.transport.router import Handler, Router
 from roquet.transport.tasks import Tasks
-from roquet.wire.codes import FLAG_ONE_WAY, Code
+from roquet.wire.codes import FLAG_ONE_WAY, FLAG_REPLY, Code
 from roquet.wire.frame import Frame, split
 from roquet.wire.reply import NOTHING, OK, PARKED, Outcome, Refusal, Reply
 from roquet.wire.requests.offsets import GetMaxOffset, GetMinOffset, OffsetFound
@@ -303,3 +303,32 @@ def test_failures_are_logged_by_the_transport(caplog: pytest.LogCaptureFixture) 
     assert [(record.name, record.levelno) for record in caplog.records] == [
         ("roquet.transport", logging.ERROR)
     ]
+
+
+def test_frames_of_codes_that_are_taken_together_are_sorted_by_code() -> None:
+    """What a run does not take goes the usual way, and a frame of another kind ends the runs."""
+    seen: list[tuple[str, list[int]]] = []
+
+    def run(link: Link, frames: list[Frame], start: int) -> int:
+        taken = [frame for frame in frames[start:] if frame.opaque != 4]
+        count = next((at for at, frame in enumerate(frames[start:]) if frame.opaque == 4), len(taken))
+        seen.append(("run", [frame.opaque for frame in frames[start : start + count]]))
+        return count
+
+    def alone(request: Header, call: Call) -> Outcome:
+        seen.append(("alone", [call.frame.opaque]))
+        return NOTHING
+
+    both = {GetMaxOffset: alone, GetMinOffset: alone}
+    router = Router(
+        {**both, DeleteTopic: alone}, lambda call: True, Tasks(), {GetMaxOffset: run, GetMinOffset: run}
+    )
+    ext = {"topic": "t", "queueId": "0"}
+    codes = [30, 31, 30, 30, 31, 215, 30]
+    frames = [Frame(code, number, 0, ext) for number, code in enumerate(codes, 1)]
+    frames.append(Frame(30, 8, FLAG_REPLY, ext))
+    link = Link(World(1).clock("127.0.0.1"), router.serve)
+    assert [router.serve_run(link, frames, start) for start in (0, 5, 6)] == [5, 1, 1]
+    assert seen == [
+        ("run", [1, 3]), ("run", []), ("alone", [4]), ("run", [2, 5]), ("alone", [6]), ("run", [7]),
+    ]  # fmt: skip

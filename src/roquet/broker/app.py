@@ -154,7 +154,14 @@ class Broker:
         )
         tables = (self.topics, self.groups, self.offsets, self.sessions)
         self._moving = MovingHandlers(*tables, self.store)
-        self._topic_handlers = TopicHandlers(self.topics, self.offsets, self.sessions, self.stats, self.store)
+        self._topic_handlers = TopicHandlers(
+            self.topics,
+            self.offsets,
+            self.sessions,
+            self.stats,
+            self.store,
+            lambda: self._registration.told(),
+        )
         self._clients = ClientHandlers(
             self.topics,
             self.groups,
@@ -163,7 +170,8 @@ class Broker:
             self._call_soon,
             self._hooks.expressions,
         )
-        self.router = Router(self._routes(), self._may_administer, self._tasks, self._send.runs())
+        runs = {**self._send.runs(), **self._hooks.runs}
+        self.router = Router(self._routes(), self._may_administer, self._tasks, runs)
         limits = (self._link_closed, settings.connections_max, settings.server_idle_s)
         fast = self.router.without(Pull, LitePull)
         self._server = Server(
@@ -199,7 +207,7 @@ class Broker:
             self._clients,
             self._settings,
             OffsetHandlers(topics, groups, offsets, store),
-            QueryHandlers(store, sessions),
+            QueryHandlers(store, sessions, self._hooks.expressions),
             self._topic_handlers,
             GroupHandlers(groups, offsets, stats),
             ConnectionHandlers(sessions, topics, groups, store, clock),
@@ -412,5 +420,9 @@ def _topic_rules(settings: BrokerSettings) -> TopicRules:
 
 def _pull_rules(settings: BrokerSettings) -> PullRules:
     return PullRules(
-        settings.permission, settings.lite_pull, settings.long_polling, settings.short_polling_ms
+        settings.permission,
+        settings.lite_pull,
+        settings.long_polling,
+        settings.short_polling_ms,
+        notes_lags=settings.disable_slow_groups,
     )

@@ -18,7 +18,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,10 @@ PERIOD_S_MAX: Final = 60.0
 RETRY_S_MIN: Final = 1.0
 START_S_MAX: Final = 1.0
 """How long `start` waits for slow name servers; they are registered with later."""
+FIRST_S_MAX: Final = 5.0
+"""How much longer it waits for the first of them to answer."""
+TOLD_S_MAX: Final = 3.0
+"""How long the answer to a new topic waits for the name servers to take it."""
 
 UNREGISTER_S_MAX: Final = 3.0
 
@@ -101,17 +105,32 @@ class Registration:
         """Register everywhere, and keep doing so; slow name servers are not waited for."""
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(peer.run(), name=f"register {peer.address}") for peer in self._peers]
-        enough = asyncio.Event()
-        timer = self._clock.call_at(self._clock.monotonic() + START_S_MAX, enough.set)
-        waiting = loop.create_task(enough.wait())
-        tried = loop.create_task(_all_set([peer.tried for peer in self._peers]))
+        await self._wait([peer.tried for peer in self._peers], START_S_MAX)
+        if self._peers and not any(peer.tried.is_set() for peer in self._peers):
+            # Nobody finds a broker that no name server knows: a slow machine gets more time for the first.
+            await self._wait([peer.tried for peer in self._peers], FIRST_S_MAX, asyncio.FIRST_COMPLETED)
+
+    async def told(self) -> None:
+        """Return when the name servers that answer know every change so far, or have had time enough.
+
+        Whoever creates a topic and asks for its route next should find it.
+        """
+        await self._wait([peer.told for peer in self._peers if peer.standing is Standing.UP], TOLD_S_MAX)
+
+    async def _wait(
+        self, events: Sequence[asyncio.Event], limit_s: float, until: str = asyncio.ALL_COMPLETED
+    ) -> None:
+        """Wait for all of the events, or for the first of them, but not longer than so."""
+        if all(event.is_set() for event in events):
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        timer = self._clock.call_at(self._clock.monotonic() + limit_s, _cancel, waits)
         try:
-            await asyncio.wait((waiting, tried), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=until)
         finally:
             timer.cancel()
-            for task in (waiting, tried):
-                task.cancel()
-            await asyncio.gather(waiting, tried, return_exceptions=True)
+            _cancel(waits)
+            await asyncio.gather(*waits, return_exceptions=True)
 
     def changed(self, topics: Iterable[str]) -> None:
         """Register these topics at once; what changes within one turn of the loop goes out together."""
@@ -165,6 +184,7 @@ class _Peer:
         self.address = address
         self.standing = Standing.UNKNOWN
         self.tried = asyncio.Event()
+        self.told = asyncio.Event()
         self._dialer = dialer
         self._clock = clock
         self._identity = identity
@@ -190,10 +210,12 @@ class _Peer:
                     self._went_wrong(error)
                 self.tried.set()
             else:
+                self.told.set()
                 await self._sleep()
 
     def topics_changed(self, topics: Iterable[str]) -> None:
         self._changed.update(dict.fromkeys(topics))
+        self.told.clear()
         self._wake.set()
 
     def register_soon(self, delay_s: float) -> None:
@@ -303,6 +325,6 @@ def _pieces(topics: Mapping[str, Topic], size: int) -> Iterator[dict[str, Topic]
         yield piece
 
 
-async def _all_set(events: Iterable[asyncio.Event]) -> None:
-    for event in events:
-        await event.wait()
+def _cancel(waits: Iterable[asyncio.Future[Any]]) -> None:
+    for wait in waits:
+        wait.cancel()

@@ -8,6 +8,7 @@ the next one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -89,7 +90,7 @@ def parse_properties(text: str) -> dict[str, str]:
     return pairs
 
 
-def format_properties(pairs: dict[str, str]) -> str:
+def format_properties(pairs: Mapping[str, str]) -> str:
     """Return the property text of the pairs, each ended by its separator."""
     return "".join(
         f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in pairs.items() if name and value

@@ -7,6 +7,7 @@ a dot or a NUL never gets further than here.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 TOPIC_CHARS_MAX: Final = 127
@@ -77,6 +78,7 @@ SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_\-]+", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def topic_fault(topic: str) -> str:
     """Return what is wrong with a topic's name, in the protocol's words; empty when nothing is."""
     if not topic.strip():

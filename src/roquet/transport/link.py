@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from roquet.ports import Clock
+from roquet.ports import Clock, Timer
 from roquet.wire.codes import FLAG_ONE_WAY, FLAG_REPLY
 from roquet.wire.connection import Connection
 from roquet.wire.frame import JSON, Frame, FrameError, join, reply_head
@@ -33,6 +33,12 @@ OUT_BYTES_MAX: Final = 64 * 1024
 
 STALL_SECONDS_MAX: Final = 60.0
 """How long a slow peer may take to read what it asked for."""
+
+
+NEVER: Final = float("inf")
+
+_Asked = tuple[asyncio.Future[Frame], int, float]
+"""Who waits for an answer, to which request code, and for how many seconds in all."""
 
 
 class LinkClosed(ConnectionError):
@@ -71,6 +77,8 @@ class Link(asyncio.Protocol):
         "_backlog",
         "_clock",
         "_connection",
+        "_expiry",
+        "_expiry_at",
         "_stalled_since",
         "_transport",
         "_unfinished_since",
@@ -105,7 +113,9 @@ class Link(asyncio.Protocol):
         self.last_active = clock.monotonic()
         self._opened = on_open
         self._transport: asyncio.Transport | None = None
-        self._connection: Connection[asyncio.Future[Frame]] = Connection()
+        self._connection: Connection[_Asked] = Connection()
+        self._expiry: Timer | None = None
+        self._expiry_at = NEVER
         self._backlog: deque[Frame] = deque()
         self._out: list[bytes | bytearray | memoryview] = []
         self._out_bytes = 0
@@ -146,7 +156,9 @@ class Link(asyncio.Protocol):
         self._transport = None
         self._backlog.clear()
         self._out, self._out_bytes = [], 0
-        for future in self._connection.drop_all():
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for future, _, _ in self._connection.drop_all():
             if not future.done():
                 future.set_exception(LinkClosed(f"{self.peer[0]}:{self.peer[1]} closed the connection"))
         for callback in tuple(self.on_close):
@@ -249,28 +261,46 @@ class Link(asyncio.Protocol):
         )
 
     async def call_frame(self, frame: Frame, timeout_s: float) -> Frame:
-        """Send a frame as a request of ours and return the answer."""
+        """Send a frame as a request of ours and return the answer.
+
+        One timer serves all that wait, so that a call costs none of its own.
+        """
         if self._transport is None:
             raise LinkClosed(f"{self.peer[0]}:{self.peer[1]} is not connected")
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         opaque = self._connection.next_opaque()
+        data = join(frame._replace(opaque=opaque, encoding=self.encoding))
         deadline = self._clock.monotonic() + timeout_s
-        self._connection.wait_for(opaque, deadline, future)
+        self._connection.wait_for(opaque, deadline, (future, frame.code, timeout_s))
+        if deadline < self._expiry_at:
+            self._expire_at(deadline)
         self._wrote = True
-        self._write(join(frame._replace(opaque=opaque, encoding=self.encoding)))
-        timer = self._clock.call_at(deadline, self._expire, opaque, future, frame.code, timeout_s)
+        self._write(data)
         try:
             return await future
-        finally:
-            timer.cancel()
+        except asyncio.CancelledError:
             self._connection.forget(opaque)
+            raise
 
-    def _expire(self, opaque: int, future: asyncio.Future[Frame], code: int, timeout_s: float) -> None:
-        self._connection.forget(opaque)
-        if not future.done():
-            future.set_exception(
-                TimeoutError(f"{self.peer[0]}:{self.peer[1]} did not answer {code} within {timeout_s:g} s")
-            )
+    def _expire_at(self, deadline: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry_at = deadline
+        self._expiry = self._clock.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        """Fail the calls whose time is up, and come back when the next one's is."""
+        for future, code, timeout_s in self._connection.expire(self._clock.monotonic()):
+            if not future.done():
+                future.set_exception(
+                    TimeoutError(
+                        f"{self.peer[0]}:{self.peer[1]} did not answer {code} within {timeout_s:g} s"
+                    )
+                )
+        self._expiry, self._expiry_at = None, NEVER
+        deadline = self._connection.first_deadline()
+        if deadline < NEVER:
+            self._expire_at(deadline)
 
     def close(self) -> None:
         """Send what is written, then close."""
@@ -307,9 +337,9 @@ class Link(asyncio.Protocol):
             frame = frames[index]
             if frame.flag & FLAG_REPLY:
                 index += 1
-                future = self._connection.match(frame)
-                if future is not None and not future.done():
-                    future.set_result(frame)
+                asked = self._connection.match(frame)
+                if asked is not None and not asked[0].done():
+                    asked[0].set_result(frame)
                 continue
             if self._stalled_since is not None:
                 self._backlog.extend(frames[index:])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from roquet.transport.link import Call, Link
 from roquet.transport.tasks import Tasks, failure, send
-from roquet.wire.codes import Code
+from roquet.wire.codes import FLAG_REPLY, Code
 from roquet.wire.frame import Frame
 from roquet.wire.reply import Deferred, Outcome, Reply
 from roquet.wire.row import TABLE, FieldError, Header, Row, row_of
@@ -64,16 +64,32 @@ class Router:
         return Router(handlers, self._may_administer, self._tasks, runs)
 
     def serve_run(self, link: Link, frames: list[Frame], start: int) -> int:
-        """Serve the next frame, or a run of frames of one code that a handler takes together.
+        """Serve the next frame, or all up to the next one that comes by itself; returns how many.
 
-        Returns how many were served, at least one.
+        Frames of codes that are taken together are sorted by code: a producer that ends one transaction and
+        begins the next has them in turns. Among those of one code the order stays.
         """
-        run = self._runs.get(frames[start].code)
-        taken = run(link, frames, start) if run is not None else 0
-        if taken:
-            return taken
-        self.serve(Call(link, frames[start]))
-        return 1
+        if frames[start].code not in self._runs:
+            self.serve(Call(link, frames[start]))
+            return 1
+        by_code: dict[int, list[Frame]] = {}
+        count = 0
+        for frame in frames[start:]:
+            if frame.code not in self._runs or frame.flag & FLAG_REPLY:
+                break
+            by_code.setdefault(frame.code, []).append(frame)
+            count += 1
+        for code, some in by_code.items():
+            self._serve_together(link, self._runs[code], some)
+        return count
+
+    def _serve_together(self, link: Link, run: RunHandler, frames: list[Frame]) -> None:
+        at = 0
+        while at < len(frames):
+            taken = run(link, frames, at)
+            if not taken:
+                self.serve(Call(link, frames[at]))
+            at += taken or 1
 
     def serve(self, call: Call) -> None:
         """Handle one call; whatever goes wrong becomes an answer, never an exception."""

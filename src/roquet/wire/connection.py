@@ -86,6 +86,10 @@ class Connection(Generic[Token]):
         late = [opaque for opaque, waiting in self._waiting.items() if waiting.deadline <= now]
         return [self._waiting.pop(opaque).token for opaque in late]
 
+    def first_deadline(self) -> float:
+        """Return when the next request expires; infinity when none waits."""
+        return min((waiting.deadline for waiting in self._waiting.values()), default=float("inf"))
+
     def drop_all(self) -> list[Token]:
         """Return and forget every waiting token: the connection is gone."""
         tokens = [waiting.token for waiting in self._waiting.values()]

@@ -36,7 +36,7 @@ def describe() -> str:
 
 def _section(module: str, rows: Iterable[Row]) -> str:
     domain = module.rpartition(".")[2]
-    about = (sys.modules[module].__doc__ or "").strip().splitlines()[0]
+    about = " ".join((sys.modules[module].__doc__ or "").strip().partition("\n\n")[0].split())
     lines = [
         f"## {domain}",
         "",

@@ -1,4 +1,4 @@
-"""The lane for ordinary sends: both twins take the same frames, make the same drafts and the same answers."""
+"""The lane for sends: both twins take the same frames, make the same drafts and the same answers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from roquet.wire.requests.send import Sent
 
 TWINS = ["py"] if os.environ.get("ROQUET_PURE") == "1" else ["py", "c"]
 TERMS = Terms(
-    frozenset({"DELAY", "TRAN_MSG", "CLUSTER"}),
-    0xCC,
+    frozenset({"CLUSTER"}),
+    0xC0,
+    frozenset({"DELAY", "TRAN_MSG"}),
+    0x0C,
     0x20,
     b"CLUSTER\x01c\x02",
     1000,
@@ -52,7 +54,8 @@ def send(
 
 def test_an_ordinary_send_becomes_the_draft_of_the_long_way(lane: ModuleType) -> None:
     properties = "UNIQ_KEY\x01ABC\x02KEYS\x01k1 \t k2\x02TAGS\x01A\x02WAIT\x01true\x02color\x01red\x02"
-    (draft,) = lane.drafts([send(properties)], 0, 310, TOPICS, BORN, TERMS)
+    (draft,), marked = lane.drafts([send(properties)], 0, 310, TOPICS, BORN, TERMS)
+    assert not marked
     assert (draft.topic, draft.queue_id, draft.body, draft.flag) == ("t", 2, b"x", 9)
     assert draft.properties == properties.encode() + b"CLUSTER\x01c\x02"
     assert draft.keys == ("ABC", "k1", "k2", "T#A")
@@ -65,10 +68,10 @@ def test_an_ordinary_send_becomes_the_draft_of_the_long_way(lane: ModuleType) ->
     [
         {"b": "unknown"}, {"b": None}, {"a": None}, {"c": None}, {"i": None},
         {"e": "4"}, {"e": "-1"}, {"e": "x"}, {"e": ""}, {"e": None}, {"e": "1" * 30}, {"e": "٣"},
-        {"f": "4"}, {"f": "3000000000"}, {"g": "now"}, {"h": "3000000000"}, {"d": ""},
+        {"f": "64"}, {"f": "3000000000"}, {"g": "now"}, {"h": "3000000000"}, {"d": ""},
         {"m": "true"}, {"j": "1"},
         {"properties": ""}, {"properties": "WAIT\x01true\x02"}, {"properties": PROPERTIES[:-1]},
-        {"properties": PROPERTIES + "DELAY\x013\x02"}, {"properties": PROPERTIES + "CLUSTER\x01x\x02"},
+        {"properties": PROPERTIES + "CLUSTER\x01x\x02"},
         {"properties": PROPERTIES + "UNIQ_KEY\x01DEF\x02"}, {"properties": PROPERTIES + "\x02"},
         {"properties": PROPERTIES + "a\x01\x02"}, {"properties": PROPERTIES + "\x01b\x02"},
         {"properties": PROPERTIES + "a\x02"}, {"properties": PROPERTIES + "a\x01b\x01c\x02"},
@@ -79,25 +82,41 @@ def test_an_ordinary_send_becomes_the_draft_of_the_long_way(lane: ModuleType) ->
 )  # fmt: skip
 def test_whatever_is_not_ordinary_ends_the_run(lane: ModuleType, odd: dict[str, str | None]) -> None:
     frames = [send(), send(**odd), send()]  # type: ignore[arg-type]
-    assert len(lane.drafts(frames, 0, 310, TOPICS, BORN, TERMS)) == 1
-    assert lane.drafts(frames, 1, 310, TOPICS, BORN, TERMS) == []
-    assert len(lane.drafts(frames, 2, 310, TOPICS, BORN, TERMS)) == 1
+    assert [len(lane.drafts(frames, at, 310, TOPICS, BORN, TERMS).drafts) for at in range(3)] == [1, 0, 1]
 
 
 def test_another_code_ends_the_run(lane: ModuleType) -> None:
     frames = [send(), send()._replace(code=11), send()]
-    assert len(lane.drafts(frames, 0, 310, TOPICS, BORN, TERMS)) == 1
+    assert len(lane.drafts(frames, 0, 310, TOPICS, BORN, TERMS).drafts) == 1
+
+
+def test_what_features_must_see_is_named_with_its_properties(lane: ModuleType) -> None:
+    delayed = {"UNIQ_KEY": "D", "DELAY": "3", "a": "b"}
+    text = "".join(f"{name}\x01{value}\x02" for name, value in delayed.items())
+    frames = [send(), send(text), send(), send(f="4"), send("UNIQ_KEY\x01H\x02TRAN_MSG\x01true\x02", f="5")]
+    drafts, marked = lane.drafts(frames, 0, 310, TOPICS, BORN, TERMS)
+    assert [draft.keys[0] for draft in drafts] == ["ABC", "D", "ABC", "ABC", "H"]
+    assert [draft.sys_flag for draft in drafts] == [0x20, 0x20, 0x20, 0x24, 0x25]
+    assert marked == [
+        (1, delayed),
+        (3, {"UNIQ_KEY": "ABC", "WAIT": "true"}),
+        (4, {"UNIQ_KEY": "H", "TRAN_MSG": "true"}),
+    ]
+    assert drafts[1].properties == text.encode() + b"CLUSTER\x01c\x02"
+    assert lane.drafts(frames, 1, 310, TOPICS, BORN, TERMS).marked[0] == (0, delayed)
 
 
 def test_answers_are_frames_with_everything_a_client_reads(lane: ModuleType) -> None:
     frames = [send(opaque=5), send(opaque=6, flag=FLAG_ONE_WAY), send(opaque=-7)]
-    drafts = lane.drafts(frames, 0, 310, TOPICS, BORN, TERMS)
-    answers, _ = split(lane.replies(frames, 0, drafts, [0, 1, 2**40 + 255], [3, 4, 5], 0, "", TERMS))
+    drafts = lane.drafts(frames, 0, 310, TOPICS, BORN, TERMS).drafts
+    places = ([0, 1, 2**40 + 255], [3, 4, 5])
+    answers, _ = split(lane.replies(frames, 0, drafts, *places, 0, "", TERMS, {2: "handle_-="}))
     assert [(answer.opaque, answer.flag, answer.code) for answer in answers] == [(5, 1, 0), (-7, 1, 0)]
     sent = Sent.decode(answers[1].ext)
     assert sent.msg_id == "7F0000010000" + "00000100000000FF"
     assert (sent.queue_id, sent.queue_offset, sent.transaction_id) == (2, 5, "ABC")
     assert (sent.region, sent.trace_on) == ("R", "true")
+    assert [Sent.decode(answer.ext).recall_handle for answer in answers] == [None, "handle_-="]
 
 
 NAMES = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "user", "", "ü"])
@@ -115,8 +134,9 @@ def test_the_twins_agree(
     frames = [send(), send(text, opaque=opaque, e=e, f=f, g=g), send(text, opaque=opaque)]
     twins = [importlib.import_module(f"roquet.broker.core._lane_{twin}") for twin in TWINS]
     for start in range(3):
-        drafts = [twin.drafts(frames, start, 310, TOPICS, BORN, TERMS) for twin in twins]
-        assert drafts[0] == drafts[1]
-        offsets = list(range(len(drafts[0])))
-        answers = [twin.replies(frames, start, drafts[0], offsets, offsets, 0, "", TERMS) for twin in twins]
-        assert answers[0] == answers[1]
+        runs = [twin.drafts(frames, start, 310, TOPICS, BORN, TERMS) for twin in twins]
+        assert runs[0] == runs[1]
+        drafts, offsets = runs[0].drafts, list(range(len(runs[0].drafts)))
+        for handles in ({}, {0: "handle", 1: 'es"caped'}):
+            asked = (frames, start, drafts, offsets, offsets, 0, "", TERMS, handles)
+            assert twins[0].replies(*asked) == twins[1].replies(*asked)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roquet.broker.core.redraft import Stored, reopen
 from roquet.broker.features.delay import drafts
 from roquet.broker.features.delay.due import Due
 from roquet.broker.features.delay.progress import LOG_GROWTH_BYTES_MAX, Progress
 from roquet.model.message import Draft, Host, SysFlag, format_properties, parse_properties
 from roquet.store.format import record
-from roquet.store.format.record import Record
 
 HOST = Host(b"\x7f\0\0\1", 10911)
 
@@ -20,11 +20,11 @@ def a_draft(properties: dict[str, str], topic: str = "orders", queue_id: int = 3
     return Draft(topic, queue_id, b"body", format_properties(properties).encode(), 5, 0, 1_000, HOST, 2)
 
 
-def stored(draft: Draft, queue_offset: int = 7, log_offset: int = 512) -> Record:
-    return record.decode(record.encode(draft, queue_offset, log_offset, 2_000, HOST))
+def stored(draft: Draft, queue_offset: int = 7, log_offset: int = 512) -> Stored:
+    return reopen(record.encode(draft, queue_offset, log_offset, 2_000, HOST))
 
 
-def parked(properties: dict[str, str], level: int = 2) -> Record:
+def parked(properties: dict[str, str], level: int = 2) -> Stored:
     return stored(drafts.park(a_draft(properties), properties, level).draft)
 
 
@@ -42,7 +42,7 @@ def test_a_delivery_has_everything_that_was_sent_and_the_properties_that_apache_
     draft = drafts.back(waiting, store_v6=False)
     assert (draft.topic, draft.queue_id, draft.body, draft.flag) == ("orders", 3, b"body", 5)
     assert (draft.born_ms, draft.born_host, draft.reconsume_times) == (1_000, HOST, 2)
-    assert draft.properties == waiting.properties
+    assert draft.properties == waiting.draft.properties
     assert draft.tag_code == 65
     assert draft.prepared_log_offset == waiting.log_offset
     assert drafts.back(waiting, store_v6=True).sys_flag == SysFlag.STORE_HOST_V6
@@ -96,9 +96,10 @@ def test_a_delivery_is_known_by_the_parked_record_that_it_names(
     waiting = parked({"UNIQ_KEY": "U"})
     properties = {"UNIQ_KEY": unique_key, "DELAY": delay}
     assert drafts.is_delivery_of(waiting, topic, queue_id, prepared, properties) is is_it
-    assert not drafts.is_delivery_of(
-        waiting._replace(topic="orders"), topic, queue_id, prepared, properties
-    ), "a record of another topic was never parked"
+    elsewhere = waiting._replace(draft=waiting.draft._replace(topic="orders"))
+    assert not drafts.is_delivery_of(elsewhere, topic, queue_id, prepared, properties), (
+        "a record of another topic was never parked"
+    )
 
 
 def test_an_entry_is_due_when_the_wall_clock_says_so() -> None:

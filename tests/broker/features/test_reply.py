@@ -10,6 +10,7 @@ import pytest
 
 from roquet.client import Plain
 from roquet.model.message import format_properties, parse_properties
+from roquet.model.names import HALF_TOPIC
 from roquet.transport.dialer import Dialer
 from roquet.transport.link import Call
 from roquet.wire.codes import Code
@@ -97,6 +98,22 @@ def test_a_reply_reaches_who_asked_and_is_kept(kind: type) -> None:
         assert kept.properties == pairs  # as it came
         assert Sent.decode(answer.ext).queue_offset == 0
         assert Sent.decode((await send_reply(stage, "asker", kind=kind)).ext).queue_offset == 1
+
+    Stage().play(scenario)
+
+
+def test_a_reply_opens_no_transaction() -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        asker = await live(stage, "asker")
+        pairs = {"REPLY_TO_CLIENT": "asker", "UNIQ_KEY": "U1", "TRAN_MSG": "true", "PGROUP": "PG"}
+        for kind in (SendReply, SendReplyV2):
+            answer = await send_reply(stage, "", kind=kind, properties=format_properties(pairs), sys_flag=4)
+            assert answer.code == Code.SUCCESS
+        kept = await client.read(TOPIC, 0, 0)
+        assert [each.properties for each in kept] == [pairs, pairs]
+        assert len(asker.pushed) == 2
+        assert stage.broker is not None
+        assert stage.broker.store.max_offset(HALF_TOPIC, 0) == 0
 
     Stage().play(scenario)
 

@@ -142,6 +142,30 @@ def test_a_delivery_that_a_power_cut_takes_back_happens_again(seed: int) -> None
     Stage(seed, store={"timer_log_file_size_bytes": 2_000}).play(scenario)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_place_in_the_log_that_a_power_cut_frees_is_filed_once(seed: int) -> None:
+    """What is saved of the timer never leads to records that the log may lose: others get their places."""
+
+    async def scenario(stage: Stage, client: Plain) -> None:
+        rng, diary = stage.world.rng, Diary(stage, client)
+        await client.send("t", b"the topic is there")
+        for _ in range(3):
+            for _ in range(5):
+                await diary.send(rng.choice([25_000, 30_000, 40_000]))
+            await stage.pass_time(1.5 + rng.random() * 3)  # the timer saves each second, the log each ten
+            await stage.restart(power_cut=True)
+            for _ in range(5):
+                await diary.send(rng.choice([20_000, 26_000, 35_000]))
+            await stage.pass_time(12)
+        await stage.pass_time(60)
+        timed = [message for message in await diary.read() if "TIMER_OUT_MS" in message.properties]
+        names = [message.body for message in timed]
+        assert len(names) == len(set(names)), "twice"
+        assert len(names) >= 15, "those that the last cut left"
+
+    Stage(seed).play(scenario)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_change_of_role_neither_loses_nor_doubles(seed: int) -> None:
     async def scenario(stage: Stage, client: Plain) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roquet.broker.core.redraft import draft_of
 from roquet.broker.features.transaction import shapes
 from roquet.client import Plain
 from roquet.model.message import Draft, Host
@@ -53,7 +54,7 @@ def test_a_commit_whose_op_record_is_missing_is_not_repeated(power_cut: bool) ->
     async def scenario(stage: Stage, client: Plain) -> None:
         sent = await producer(stage).send_half("t", b"x")
         half = await half_record(stage, sent)
-        await append(stage, shapes.committed(half, half.log_offset)[0])
+        await append(stage, shapes.commit(*draft_of(half), half.log_offset))
         await stage.pass_time(0 if not power_cut else 30)  # a power cut leaves what was synced
         await stage.restart(power_cut=power_cut)
         mq = producer(stage, lambda body: COMMIT)
@@ -127,7 +128,7 @@ def test_the_commit_of_the_newest_record_ends_the_older_ones_too(is_ours: bool) 
             text = draft.properties.decode().replace("ROQUET_HALF_OFFSET\x010\x02", "")
             draft = draft._replace(properties=text.encode())
         copy = await append(stage, draft)
-        await append(stage, shapes.committed(half, copy.log_offsets[0])[0])
+        await append(stage, shapes.commit(*draft_of(half), copy.log_offsets[0]))
         await stage.restart(power_cut=False)
         mq = producer(stage, lambda body: COMMIT)
         await mq.heartbeat()

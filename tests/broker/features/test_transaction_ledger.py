@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roquet.broker.core.redraft import draft_of
+from roquet.broker.core.redraft import draft_of, reopen
 from roquet.broker.features.transaction import reading, shapes
 from roquet.broker.features.transaction.halves import DECISIONS_MAX, OPS_TOGETHER, Half, Halves, Progress
 from roquet.model.message import Draft, Host, format_properties, java_hash, parse_properties
@@ -54,7 +54,7 @@ def test_forms_are_those_of_apache() -> None:
         parse_properties(op.properties.decode()),
     )
     assert ours.tag_code == java_hash("d")
-    draft_of_commit, _ = shapes.committed(second, second.log_offset)
+    draft_of_commit = shapes.commit(*draft_of(second), second.log_offset)
     assert draft_of_commit == draft_of(commit)[0]
     again = parse_properties(shapes.again(half, half.queue_offset, 1).properties.decode())
     assert again.pop(shapes.FIRST_OFFSET) == "0"
@@ -79,7 +79,8 @@ def test_a_send_becomes_a_half_and_its_commit_the_message() -> None:
         "REAL_TOPIC": "t",
         "REAL_QID": "3",
     }
-    commit, seen = shapes.committed(stored(half.draft), 99)
+    prepared, seen = draft_of(stored(half.draft))
+    commit = shapes.commit(prepared, seen, 99)
     assert (commit.topic, commit.queue_id, commit.sys_flag, commit.prepared_log_offset) == ("t", 3, 0x9, 99)
     assert commit.tag_code == java_hash("A")
     assert "TRAN_MSG" not in seen
@@ -124,7 +125,8 @@ def test_when_a_half_is_due_does_not_depend_on_wrong_clocks() -> None:
     terms = reading.Terms(50.0, 1_000_000, 6_000, 30_000)
 
     def due(born_ms: int, store_ms: int, **properties: str) -> float:
-        return reading.half_of(stored(draft(properties, born_ms=born_ms), store_ms=store_ms), terms).due - 50
+        data = record.encode(draft(properties, born_ms=born_ms), 7, 99, store_ms, HOST)
+        return reading.half_of(reopen(data), terms).due - 50
 
     assert due(1_000_000, 1_000_000) == 6
     assert due(999_000, 1_000_000) == 5

@@ -19,7 +19,7 @@ from typing import Any
 
 from roquet.broker.core.pipeline import Pipeline
 from roquet.broker.features.timer.feature import Timer
-from roquet.model.message import Draft, Entry, Host, parse_properties
+from roquet.model.message import Draft, Entry, Host, format_properties, parse_properties
 from roquet.model.status import Appended
 from roquet.ports import File
 from roquet.runtime.disk import OsDisk
@@ -120,7 +120,8 @@ async def load(world: World, count: int, folder: str) -> dict[str, Any]:
         for number in range(first, min(first + AT_ONCE, count)):
             due_ms = start_ms + 5_000 + rng.randrange(SPREAD_MS)
             properties = {"UNIQ_KEY": f"{number:032X}", "TIMER_DELIVER_MS": str(due_ms)}
-            draft = Draft("timed", number % 4, b"x" * 100, b"", 0, 0, start_ms, HOST)
+            text = format_properties(properties).encode()
+            draft = Draft("timed", number % 4, b"x" * 100, text, 0, 0, start_ms, HOST)
             drafts.append(pipeline.prepare(draft, properties).draft)
         stored: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         pipeline.append(drafts, stored.set_result)

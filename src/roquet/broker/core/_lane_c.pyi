@@ -1,12 +1,12 @@
 from collections.abc import Mapping, Sequence
 
-from roquet.broker.core._lane_values import Terms
+from roquet.broker.core._lane_values import Run, Terms
 from roquet.model.message import Draft, Host
 from roquet.wire.frame import Frame
 
 def drafts(
     frames: Sequence[Frame], start: int, code: int, topics: Mapping[str, int], born: Host, terms: Terms
-) -> list[Draft]: ...
+) -> Run: ...
 def replies(
     frames: Sequence[Frame],
     start: int,
@@ -16,4 +16,5 @@ def replies(
     code: int,
     remark: str,
     terms: Terms,
+    handles: Mapping[int, str],
 ) -> bytes: ...

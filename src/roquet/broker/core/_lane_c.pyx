@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Ordinary sends, many at a time: the compiled twin of `_lane_py`, which says what it must do.
+"""Sends, many at a time: the compiled twin of `_lane_py`, which says what it must do.
 
 Works on the texts of the ext fields in place; whatever it does not know at a glance ends the run, exactly
-where the twin would end it. Only ASCII properties are ordinary.
+where the twin would end it. Only ASCII properties are regular.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from roquet.broker.core import _lane_py
+from roquet.broker.core._lane_values import Run
 from roquet.model.message import Draft
 from roquet.wire.codes import VERSION
 
@@ -52,19 +53,52 @@ cdef struct Found:
     Span unique_key
     Span keys
     Span tags
+    bint is_marked
+
+
+# The terms as C reads them, made once for each set of terms.
+cdef class Rules:
+    cdef object terms
+    cdef tuple odd
+    cdef tuple marks
+    cdef int64_t odd_flags
+    cdef int64_t mark_flags
+    cdef int64_t host_flags
+    cdef bytes own
+    cdef Py_ssize_t body_max
+    cdef Py_ssize_t properties_max
+
+    def __init__(self, terms):
+        self.terms = terms
+        self.odd = tuple(sorted(name.encode() for name in terms.odd_names))
+        self.marks = tuple(sorted(name.encode() for name in terms.marks))
+        self.odd_flags = terms.odd_flags
+        self.mark_flags = terms.mark_flags
+        self.host_flags = terms.host_flags
+        self.own = terms.own_properties
+        self.body_max = terms.body_bytes_max
+        self.properties_max = terms.properties_bytes_max
+
+
+cdef dict rules_seen = {}
+
+
+cdef Rules _rules_of(object terms):
+    cdef object key = <Py_ssize_t><void*>terms
+    cdef Rules rules = rules_seen.get(key)
+    if rules is None or rules.terms is not terms:
+        if len(rules_seen) > 8:
+            rules_seen.clear()
+        rules = rules_seen[key] = Rules(terms)
+    return rules
 
 
 def drafts(frames, Py_ssize_t start, int code, topics, born, terms):
-    """Return the drafts of the ordinary sends from `start` on; see the twin."""
+    """Return the drafts of the regular sends from `start` on; see the twin."""
     cdef list found = []
+    cdef list marked = []
     cdef list all_frames = frames if type(frames) is list else list(frames)
-    cdef object odd_names = terms.odd_names
-    cdef tuple odd = _odd_bytes(odd_names)
-    cdef int64_t odd_flags = terms.odd_flags
-    cdef int64_t host_flags = terms.host_flags
-    cdef bytes own = terms.own_properties
-    cdef Py_ssize_t body_max = terms.body_bytes_max
-    cdef Py_ssize_t properties_max = terms.properties_bytes_max
+    cdef Rules rules = _rules_of(terms)
     cdef Py_ssize_t index
     cdef object draft
     if type(topics) is not dict:
@@ -73,28 +107,14 @@ def drafts(frames, Py_ssize_t start, int code, topics, born, terms):
         frame = all_frames[index]
         if <int>(<tuple>frame)[0] != code:
             break
-        draft = _draft(<tuple>frame, <dict>topics, born, odd, odd_flags, host_flags, own, body_max, properties_max)
+        draft = _draft(<tuple>frame, <dict>topics, born, rules, marked, index - start)
         if draft is None:
             break
         found.append(draft)
-    return found
+    return Run(found, marked)
 
 
-# The names of the terms as bytes, made once for each set of terms.
-cdef object odd_seen = None
-cdef tuple odd_seen_bytes = ()
-
-
-cdef tuple _odd_bytes(object names):
-    global odd_seen, odd_seen_bytes
-    if names is not odd_seen:
-        odd_seen_bytes = tuple(sorted(name.encode() for name in names))
-        odd_seen = names
-    return odd_seen_bytes
-
-
-cdef object _draft(tuple frame, dict topics, object born, tuple odd, int64_t odd_flags, int64_t host_flags,
-                   bytes own, Py_ssize_t body_max, Py_ssize_t properties_max):
+cdef object _draft(tuple frame, dict topics, object born, Rules rules, list marked, Py_ssize_t number):
     cdef object ext = frame[3]
     cdef bytes body = frame[4]
     cdef int64_t template_queues, queue_id, sys_flag, born_ms, flag
@@ -127,22 +147,24 @@ cdef object _draft(tuple frame, dict topics, object born, tuple odd, int64_t odd
     flag = _number(<dict>ext, KEY_H)
     if template_queues < 0 or queue_id < 0 or sys_flag < 0 or born_ms < 0 or flag < 0:
         return None
-    if template_queues > INT32_MAX or sys_flag > INT32_MAX or flag > INT32_MAX or sys_flag & odd_flags:
+    if template_queues > INT32_MAX or sys_flag > INT32_MAX or flag > INT32_MAX or sys_flag & rules.odd_flags:
         return None
     item = PyDict_GetItem(topics, topic)
-    if item == NULL or queue_id >= <int64_t>(<object>item) or PyBytes_GET_SIZE(body) > body_max:
+    if item == NULL or queue_id >= <int64_t>(<object>item) or PyBytes_GET_SIZE(body) > rules.body_max:
         return None
     if type(text) is not str or not PyUnicode_IS_COMPACT_ASCII(text):
         return None
     data = <const uint8_t*>PyUnicode_DATA(text)
     size = PyUnicode_GET_LENGTH(text)
-    if size > properties_max or not _scan(data, size, odd, &found):
+    if size > rules.properties_max or not _scan(data, size, rules, &found):
         return None
-    properties = PyBytes_FromStringAndSize(NULL, size + PyBytes_GET_SIZE(own))
+    if found.is_marked or sys_flag & rules.mark_flags:
+        marked.append((number, _pairs(data, size)))
+    properties = PyBytes_FromStringAndSize(NULL, size + PyBytes_GET_SIZE(rules.own))
     out = PyBytes_AS_STRING(properties)
     memcpy(out, data, size)
-    memcpy(out + size, PyBytes_AS_STRING(own), PyBytes_GET_SIZE(own))
-    return _build(topic, queue_id, body, properties, flag, sys_flag | host_flags, born_ms, born,
+    memcpy(out + size, PyBytes_AS_STRING(rules.own), PyBytes_GET_SIZE(rules.own))
+    return _build(topic, queue_id, body, properties, flag, sys_flag | rules.host_flags, born_ms, born,
                   _hash(found.tags), _keys(&found))
 
 
@@ -207,7 +229,7 @@ cdef inline int64_t _number(dict ext, object name):
     return value
 
 
-cdef bint _scan(const uint8_t* data, Py_ssize_t size, tuple odd, Found* found):
+cdef bint _scan(const uint8_t* data, Py_ssize_t size, Rules rules, Found* found):
     """Walk over `name 0x01 value 0x02 …`; False when a pair is irregular, odd or there twice."""
     cdef const uint8_t* at = data
     cdef const uint8_t* end = data + size
@@ -215,6 +237,7 @@ cdef bint _scan(const uint8_t* data, Py_ssize_t size, tuple odd, Found* found):
     cdef const uint8_t* middle
     cdef Py_ssize_t name_size
     found.unique_key.size = found.keys.size = found.tags.size = 0
+    found.is_marked = False
     if size == 0 or data[size - 1] != 2:
         return False
     while at < end:
@@ -225,8 +248,10 @@ cdef bint _scan(const uint8_t* data, Py_ssize_t size, tuple odd, Found* found):
         if memchr(middle + 1, 1, stop - middle - 1) != NULL:
             return False
         name_size = middle - at
-        if _is_odd(at, name_size, odd) or _is_repeated(data, at, name_size):
+        if _is_among(at, name_size, rules.odd) or _is_repeated(data, at, name_size):
             return False
+        if not found.is_marked and _is_among(at, name_size, rules.marks):
+            found.is_marked = True
         if name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
             found.unique_key = Span(middle + 1, stop - middle - 1)
         elif name_size == 4 and memcmp(at, b"WAIT", 4) == 0:
@@ -240,8 +265,24 @@ cdef bint _scan(const uint8_t* data, Py_ssize_t size, tuple odd, Found* found):
     return found.unique_key.size > 0
 
 
-cdef inline bint _is_odd(const uint8_t* name, Py_ssize_t size, tuple odd):
-    for each in odd:
+cdef dict _pairs(const uint8_t* data, Py_ssize_t size):
+    """Return the pairs of a text that was scanned."""
+    cdef dict pairs = {}
+    cdef const uint8_t* at = data
+    cdef const uint8_t* end = data + size
+    cdef const uint8_t* stop
+    cdef const uint8_t* middle
+    while at < end:
+        middle = <const uint8_t*>memchr(at, 1, end - at)
+        stop = <const uint8_t*>memchr(middle, 2, end - middle)
+        name = PyUnicode_DecodeASCII(<const char*>at, middle - at, NULL)
+        pairs[name] = PyUnicode_DecodeASCII(<const char*>middle + 1, stop - middle - 1, NULL)
+        at = stop + 1
+    return pairs
+
+
+cdef inline bint _is_among(const uint8_t* name, Py_ssize_t size, tuple names):
+    for each in names:
         if PyBytes_GET_SIZE(<bytes>each) == size and memcmp(PyBytes_AS_STRING(<bytes>each), name, size) == 0:
             return True
     return False
@@ -298,7 +339,7 @@ cdef tuple _keys(Found* found):
 cdef bytes ANSWER_TAIL = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 
 
-def replies(frames, Py_ssize_t start, drafts, log_offsets, queue_offsets, code, remark, terms):
+def replies(frames, Py_ssize_t start, drafts, log_offsets, queue_offsets, code, remark, terms, handles):
     """Return the answers to a run of sends that were stored; see the twin."""
     cdef bytes head = (b'{"code":%d,"extFields":{"msgId":"' % code) + terms.id_prefix.encode()
     cdef str plain = terms.region + terms.trace_on
@@ -306,8 +347,10 @@ def replies(frames, Py_ssize_t start, drafts, log_offsets, queue_offsets, code, 
     cdef list pieces = []
     cdef Py_ssize_t index
     cdef tuple frame, draft
+    cdef bint has_handles = bool(handles)
     if remark or not plain.isascii() or '"' in plain or "\\" in plain or not plain.isprintable():
-        return _lane_py.replies(frames, start, drafts, log_offsets, queue_offsets, code, remark, terms)
+        return _lane_py.replies(
+            frames, start, drafts, log_offsets, queue_offsets, code, remark, terms, handles)
     tail = ('","MSG_REGION":"%s","TRACE_ON":"%s"},"flag":1,"language":"PYTHON","opaque":'
             % (terms.region, terms.trace_on)).encode()
     for index in range(len(drafts)):
@@ -315,23 +358,24 @@ def replies(frames, Py_ssize_t start, drafts, log_offsets, queue_offsets, code, 
         draft = <tuple>drafts[index]
         if <int64_t>frame[2] & 2:
             continue
+        handle = handles.get(index, "") if has_handles else ""
         piece = _answer(head, tail, log_offsets[index], draft[1], queue_offsets[index], (<tuple>draft[11])[0],
-                        frame[1])
+                        handle, frame[1])
         if piece is None:
-            return _lane_py.replies(frames, start, drafts, log_offsets, queue_offsets, code, remark, terms)
+            return _lane_py.replies(
+            frames, start, drafts, log_offsets, queue_offsets, code, remark, terms, handles)
         pieces.append(piece)
     return b"".join(pieces)
 
 
 cdef object _answer(bytes head, bytes tail, uint64_t log_offset, int64_t queue_id, int64_t queue_offset,
-                    object unique_key, int64_t opaque):
+                    str unique_key, str handle, int64_t opaque):
     cdef uint8_t[ANSWER_MAX] out
     cdef uint8_t* at = out + 8
-    cdef const uint8_t* key = <const uint8_t*>PyUnicode_DATA(unique_key)
-    cdef Py_ssize_t key_size = PyUnicode_GET_LENGTH(unique_key)
     cdef Py_ssize_t index
     cdef Py_ssize_t header_size
-    if PyBytes_GET_SIZE(head) + PyBytes_GET_SIZE(tail) + key_size + 300 > ANSWER_MAX:
+    cdef Py_ssize_t text_size = PyUnicode_GET_LENGTH(unique_key) + PyUnicode_GET_LENGTH(handle)
+    if PyBytes_GET_SIZE(head) + PyBytes_GET_SIZE(tail) + text_size + 300 > ANSWER_MAX:
         return None
     at = _copy(at, head)
     for index in range(16):
@@ -342,11 +386,11 @@ cdef object _answer(bytes head, bytes tail, uint64_t log_offset, int64_t queue_i
     at = _copy(at, b'","queueOffset":"')
     at = _digits(at, queue_offset)
     at = _copy(at, b'","transactionId":"')
-    for index in range(key_size):
-        if key[index] < 32 or key[index] == 34 or key[index] == 92:
-            return None
-        at[index] = key[index]
-    at += key_size
+    at = _plain(at, unique_key)
+    if at != NULL and PyUnicode_GET_LENGTH(handle):
+        at = _plain(_copy(at, b'","recallHandle":"'), handle)
+    if at == NULL:
+        return None
     at = _copy(at, tail)
     at = _digits(at, opaque)
     at = _copy(at, ANSWER_TAIL)
@@ -354,6 +398,19 @@ cdef object _answer(bytes head, bytes tail, uint64_t log_offset, int64_t queue_i
     _store32(out, <uint32_t>(4 + header_size))
     _store32(out + 4, <uint32_t>header_size)
     return PyBytes_FromStringAndSize(<const char*>out, at - out)
+
+
+cdef inline uint8_t* _plain(uint8_t* at, str text):
+    """Copy a text as JSON; NULL when it has letters that must be escaped."""
+    cdef const uint8_t* data = <const uint8_t*>PyUnicode_DATA(text)
+    cdef Py_ssize_t index
+    if not PyUnicode_IS_COMPACT_ASCII(text):
+        return NULL
+    for index in range(PyUnicode_GET_LENGTH(text)):
+        if data[index] < 32 or data[index] == 34 or data[index] == 92:
+            return NULL
+        at[index] = data[index]
+    return at + PyUnicode_GET_LENGTH(text)
 
 
 cdef inline uint8_t _hex(uint8_t nibble) noexcept:

@@ -1,11 +1,11 @@
-"""Ordinary sends, many at a time: the readable twin, which is the specification of `_lane_c`."""
+"""Sends, many at a time: the readable twin, which is the specification of `_lane_c`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from roquet.broker.core._lane_values import Terms
-from roquet.broker.core.redraft import keys_of, tag_code_of
+from roquet.broker.core._lane_values import Run, Terms
+from roquet.broker.core._redraft_values import keys_of, tag_code_of
 from roquet.model.message import PAIR_SEPARATOR, Draft, Host, parse_properties
 from roquet.wire.codes import FLAG_ONE_WAY
 from roquet.wire.frame import JSON, Frame, reply_head
@@ -17,19 +17,24 @@ _NUMBER_CHARS_MAX = 18
 
 def drafts(
     frames: Sequence[Frame], start: int, code: int, topics: Mapping[str, int], born: Host, terms: Terms
-) -> list[Draft]:
-    """Return the drafts of the ordinary sends from `start` on, up to the first frame that is not one."""
-    found: list[Draft] = []
+) -> Run:
+    """Return the drafts of the regular sends from `start` on, up to the first frame that is not one."""
+    run = Run([], [])
     for frame in frames[start:]:
-        draft = _draft(frame, topics, born, terms) if frame.code == code else None
-        if draft is None:
+        found = _draft(frame, topics, born, terms) if frame.code == code else None
+        if found is None:
             break
-        found.append(draft)
-    return found
+        draft, properties = found
+        if draft.sys_flag & terms.mark_flags or not terms.marks.isdisjoint(properties):
+            run.marked.append((len(run.drafts), properties))
+        run.drafts.append(draft)
+    return run
 
 
-def _draft(frame: Frame, topics: Mapping[str, int], born: Host, terms: Terms) -> Draft | None:
-    """Return what a send wants stored; None when it takes more than a glance to say."""
+def _draft(
+    frame: Frame, topics: Mapping[str, int], born: Host, terms: Terms
+) -> tuple[Draft, dict[str, str]] | None:
+    """Return what a send wants stored, and its properties; None when it takes more than a glance to say."""
     ext = frame.ext
     topic, text = ext.get("b"), ext.get("i")
     if topic is None or text is None or "a" not in ext or "c" not in ext:
@@ -52,7 +57,7 @@ def _draft(frame: Frame, topics: Mapping[str, int], born: Host, terms: Terms) ->
         return None
     if properties.get("WAIT", "true") != "true":
         return None
-    return Draft(
+    draft = Draft(
         topic,
         queue_id,
         frame.body,
@@ -66,6 +71,7 @@ def _draft(frame: Frame, topics: Mapping[str, int], born: Host, terms: Terms) ->
         tag_code_of(properties),
         keys_of(properties),
     )
+    return draft, properties
 
 
 def _number(text: str | None) -> int | None:
@@ -84,8 +90,12 @@ def replies(
     code: int,
     remark: str,
     terms: Terms,
+    handles: Mapping[int, str],
 ) -> bytes:
-    """Return the answers to a run of sends that were stored, one behind the other."""
+    """Return the answers to a run of sends that were stored, one behind the other.
+
+    `drafts` are the messages as they were sent; `handles` has, by their numbers, what recalls some of them.
+    """
     answers = []
     for number, draft in enumerate(drafts):
         frame = frames[start + number]
@@ -96,6 +106,7 @@ def replies(
             "queueId": str(draft.queue_id),
             "queueOffset": str(queue_offsets[number]),
             "transactionId": draft.keys[0],
+            **({"recallHandle": handles[number]} if number in handles else {}),
             "MSG_REGION": terms.region,
             "TRACE_ON": terms.trace_on,
         }

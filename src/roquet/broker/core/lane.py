@@ -1,10 +1,14 @@
-"""The lane for ordinary sends: runs of plain messages become drafts, and their answers one piece of bytes.
+"""The lane for sends: runs of regular messages become drafts, and their answers one piece of bytes.
 
-Clients that share a connection send many small messages at once, and nearly all of them are ordinary: one
-message, a topic that exists, a queue that it has, no property that a feature acts on. For these the lane
-does in one pass over the frames what `handlers.send` does step by step for any message: the same draft, the
-same answer. Whatever is not ordinary ends the run and goes the long way. `ROQUET_PURE=1` picks the readable
-twin `_lane_py` over the compiled `_lane_c`; one suite runs on both (tests/broker/core/test_lane.py).
+    frames ─▶ drafts ─┬─ ordinary ───────────────────────────┬─▶ one append ─▶ replies
+                      └─ marked ─▶ features rewrite (park) ──┘
+
+Clients that share a connection send many small messages at once, and nearly all of them are regular: one
+message, a topic that exists, a queue that it has, properties without surprises. For these the lane does in
+one pass over the frames what `handlers.send` does step by step for any message: the same draft, the same
+answer. Those with a property that a feature acts on are named, so that the features can be asked. Whatever
+is not regular ends the run and goes the long way. `ROQUET_PURE=1` picks the readable twin `_lane_py` over the
+compiled `_lane_c`; one suite runs on both (tests/broker/core/test_lane.py).
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from roquet.broker.core._lane_values import Terms
+from roquet.broker.core._lane_values import Run, Terms
 
 if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
     from roquet.broker.core._lane_py import drafts, replies
@@ -28,4 +32,4 @@ else:
 
         COMPILED = False
 
-__all__ = ["COMPILED", "Terms", "drafts", "replies"]
+__all__ = ["COMPILED", "Run", "Terms", "drafts", "replies"]

@@ -11,10 +11,11 @@ transaction that is also delayed needs no special case. Never waits; answers thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from roquet.model.message import Draft, format_properties
+from roquet.model.message import Draft
+from roquet.model.properties import edit_properties
 from roquet.model.status import Appended
 
 NO_FIELDS: Mapping[str, str] = {}
@@ -94,20 +95,34 @@ class Pipeline:
 def rewrite(
     draft: Draft,
     properties: Mapping[str, str],
+    put: Mapping[str, str],
     *,
-    topic: str | None = None,
-    queue_id: int | None = None,
-    tag_code: int | None = None,
+    drop: Collection[str] = (),
+    topic: str,
+    queue_id: int,
     sys_flag: int | None = None,
     is_final: bool = False,
     reply: Mapping[str, str] = NO_FIELDS,
 ) -> Rewrite:
-    """Return a draft with other properties, and with another destination where one is given."""
-    changed = draft._replace(
-        properties=format_properties(dict(properties)).encode(),
-        topic=draft.topic if topic is None else topic,
-        queue_id=draft.queue_id if queue_id is None else queue_id,
-        tag_code=draft.tag_code if tag_code is None else tag_code,
-        sys_flag=draft.sys_flag if sys_flag is None else sys_flag,
+    """Return a draft for another place, with some properties put and dropped.
+
+    The text of the others is kept byte by byte: to write all of them anew would cost more than the rest.
+    """
+    changed = Draft(
+        topic,
+        queue_id,
+        draft.body,
+        edit_properties(draft.properties, put, drop),
+        draft.flag,
+        draft.sys_flag if sys_flag is None else sys_flag,
+        draft.born_ms,
+        draft.born_host,
+        draft.reconsume_times,
+        draft.prepared_log_offset,
+        draft.tag_code,
+        draft.keys,
     )
-    return Rewrite(changed, properties, is_final, reply)
+    seen = {**properties, **put}
+    for name in drop:
+        seen.pop(name, None)
+    return Rewrite(changed, seen, is_final, reply)

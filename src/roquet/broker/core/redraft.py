@@ -1,51 +1,29 @@
-"""A stored record as a draft again, for what goes back into the log: retries, deliveries, commits."""
+"""A stored record as a draft again, for what goes back into the log: retries, deliveries, commits.
+
+`ROQUET_PURE=1` picks the readable twin `_redraft_py` over the compiled `_redraft_c`; one suite runs on both
+(tests/broker/core/test_redraft.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+import os
+from typing import TYPE_CHECKING, Final
 
-from roquet.model.message import Draft, java_hash, parse_properties
-from roquet.store.format.record import Record
+from roquet.broker.core._redraft_py import draft_of
+from roquet.broker.core._redraft_values import Stored, keys_of, tag_code_of
 
+if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
+    from roquet.broker.core._redraft_py import reopen
 
-def draft_of(record: Record) -> tuple[Draft, dict[str, str]]:
-    """Return the draft that would store the record again, and its properties."""
-    properties = parse_properties(bytes(record.properties).decode(errors="replace"))
-    draft = Draft(
-        record.topic,
-        record.queue_id,
-        record.body,
-        bytes(record.properties),
-        record.flag,
-        record.sys_flag,
-        record.born_ms,
-        record.born_host,
-        record.reconsume_times,
-        record.prepared_log_offset,
-        tag_code_of(properties),
-        keys_of(properties),
-    )
-    return draft, properties
+    COMPILED: Final = False
+else:
+    try:
+        from roquet.broker.core._redraft_c import reopen
 
+        COMPILED = True
+    except ImportError:
+        from roquet.broker.core._redraft_py import reopen
 
-def tag_code_of(properties: Mapping[str, str]) -> int:
-    """Return what the queue entry of a message with these properties says."""
-    tags = properties.get("TAGS")
-    return _hash(tags) if tags else 0
+        COMPILED = False
 
-
-@lru_cache(maxsize=4096)
-def _hash(tags: str) -> int:
-    return java_hash(tags)
-
-
-def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a message with these properties is indexed under: its ids, its keys and its tag."""
-    unique_key = properties.get("UNIQ_KEY")
-    keys = properties.get("KEYS")
-    tags = properties.get("TAGS")
-    if keys is None and tags is None:
-        return (unique_key,) if unique_key else ()
-    words = keys.split() if keys else []
-    return (*((unique_key,) if unique_key else ()), *words, *((f"T#{tags}",) if tags else ()))
+__all__ = ["COMPILED", "Stored", "draft_of", "keys_of", "reopen", "tag_code_of"]

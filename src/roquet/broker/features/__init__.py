@@ -3,8 +3,9 @@
 A feature is a class. Its constructor takes exactly what it uses; it implements only the hooks it needs:
 
     routes()                          requests that it answers, by row class
-    marks                             names of properties that make `before_append` act; a message with none
-                                      of all features' marks may go into the log without being shown to them
+    runs()                            those that it takes many at a time where they came together
+    marks                             names of properties that make `before_append` act; a regular message
+                                      with none of all features' marks is not shown to them
     before_append(draft, properties)  the draft itself, or a Rewrite; raises Refusal (`core.pipeline`)
     on_entries(entries)               each record in log order, when it becomes visible
     on_tick(now)                      once a second, monotonic time; must not block
@@ -32,14 +33,14 @@ from roquet.broker.core.sessions import Sessions
 from roquet.broker.core.stats import Stats
 from roquet.broker.core.table_hook import TableHook
 from roquet.broker.core.topics import Topics
-from roquet.broker.features import delay, filter, order, reply, retention, retry, timer, transaction
+from roquet.broker.features import delay, filter, order, reply, retention, retry, slow, timer, transaction
 from roquet.model.ids import UniqueIds
 from roquet.model.message import Entry, Host
 from roquet.ports import Ports
 from roquet.runtime.settings import BrokerSettings
 from roquet.store.settings import StoreSettings
 from roquet.store.store import Store
-from roquet.transport.router import Handler
+from roquet.transport.router import Handler, RunHandler
 from roquet.wire.requests.send import Refused
 from roquet.wire.row import Header
 
@@ -74,6 +75,7 @@ def all_features(parts: Parts) -> tuple[object, ...]:
         locks,  # anywhere: it sees no drafts
         _filters(parts),  # anywhere: the same
         _replies(parts),  # anywhere: the same
+        slow.Slow(parts.groups, parts.stats.lags, lambda: _slow_rules(parts)),  # anywhere: the same
         retention.Retention(  # anywhere: the same
             clock, parts.topics, parts.store, lambda: parts.store_settings().clean_interval_ms
         ),
@@ -138,6 +140,7 @@ def _transactions(parts: Parts) -> transaction.Transaction:
         parts.sessions,
         parts.stats,
         parts.store_host,
+        lambda: parts.settings().reject_transaction,
         lambda: _transaction_rules(parts),
     )
 
@@ -146,7 +149,6 @@ def _transaction_rules(parts: Parts) -> transaction.Rules:
     settings = parts.settings()
     age_ms_max = parts.store_settings().file_reserved_hours * 3_600_000
     return transaction.Rules(
-        settings.reject_transaction,
         settings.transaction_timeout_ms,
         transaction.CheckRules(
             settings.transaction_check_interval_ms, settings.transaction_check_max, age_ms_max
@@ -159,15 +161,24 @@ def _filters(parts: Parts) -> filter.Filter:
 
     def rules() -> filter.FilterRules:
         now = parts.settings()
-        return filter.FilterRules(now.property_filter, now.filter_support_retry, now.filter_data_keep_ms)
+        keep_ms, notes_bits = now.filter_data_keep_ms, now.filter_bit_map
+        return filter.FilterRules(now.property_filter, now.filter_support_retry, keep_ms, notes_bits)
 
-    return filter.Filter(
+    filters = filter.Filter(
         parts.ports.clock,
         parts.sessions,
         settings.bloom_error_percent,
         settings.bloom_group_count,
         rules,
+        lambda: parts.store.newest_store_ms,
     )
+    parts.store.note_bits(filters.bits_of)
+    return filters
+
+
+def _slow_rules(parts: Parts) -> slow.SlowRules:
+    settings = parts.settings()
+    return slow.SlowRules(settings.disable_slow_groups, settings.slow_behind_bytes_max)
 
 
 def _replies(parts: Parts) -> reply.Replies:
@@ -194,6 +205,7 @@ class Hooks(NamedTuple):
     """The hooks of all features, flat."""
 
     routes: dict[type[Header], Handler]
+    runs: dict[type[Header], RunHandler]
     marks: frozenset[str]
     before_append: tuple[BeforeAppend, ...]
     on_entries: tuple[Callable[[Sequence[Entry]], None], ...]
@@ -219,6 +231,7 @@ def collect(features: Sequence[object]) -> Hooks:
     assert all(hasattr(feature, "marks") for feature in seers), "a feature that sees drafts names its marks"
     return Hooks(
         routes,
+        {request: handler for runs in hooks("runs") for request, handler in runs().items()},
         frozenset().union(*hooks("marks")),
         hooks("before_append"),
         hooks("on_entries"),

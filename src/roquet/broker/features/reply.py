@@ -37,6 +37,7 @@ log = logging.getLogger("roquet.broker.reply")
 PUSH_SECONDS: Final = 10.0
 KNOWN_MAX: Final = 10_000
 REPLY_TO: Final = "REPLY_TO_CLIENT"
+PREPARED: Final = "TRAN_MSG"
 
 AnyReply = SendReply | SendReplyV2
 
@@ -174,8 +175,10 @@ class Replies:
     ) -> Sent | None:
         """Store the reply as it came and return where it lies; None when the store or a feature says no."""
         draft = self._draft(request, queue_id, properties, call)
+        # A reply opens no transaction, whatever it says: nobody would ever end it.
+        seen = {name: value for name, value in properties.items() if name != PREPARED}
         try:
-            result = await self._pipeline.put(draft, properties)
+            result = await self._pipeline.put(draft, seen)
         except Refusal as refusal:
             log.warning("a reply in %s was not kept: %s", draft.topic, refusal)
             return None

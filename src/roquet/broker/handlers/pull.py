@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from roquet.broker.core.expressions import TAG, Expressions
 from roquet.broker.core.groups import Groups
+from roquet.broker.core.lags import Lags
 from roquet.broker.core.offsets import Offsets
 from roquet.broker.core.parking import Parking
 from roquet.broker.core.sessions import ConsumerGroup, Sessions
@@ -25,6 +26,7 @@ from roquet.model.match import Match
 from roquet.model.message import java_hash
 from roquet.model.status import GetStatus, Got
 from roquet.model.topic import Perm, Topic
+from roquet.store.reading import BULK_COUNT_MAX
 from roquet.transport.link import Call
 from roquet.transport.router import Handler
 from roquet.wire.codes import Code
@@ -52,6 +54,14 @@ _CODES: Final = {
 
 _EMPTY_QUEUE: Final = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 
+_LOOKED: Final = (
+    GetStatus.FOUND,
+    GetStatus.NO_MATCHED_MESSAGE,
+    GetStatus.MESSAGE_WAS_REMOVING,
+    GetStatus.OFFSET_OVERFLOW_ONE,
+)
+"""What tells how far behind a group is; at the end of a queue it is not behind at all."""
+
 # Plain numbers: the operators of the enumerations are slow.
 _READ: Final = int(Perm.READ)
 _COMMIT: Final = int(PullFlag.COMMIT_OFFSET)
@@ -70,6 +80,7 @@ class PullRules(NamedTuple):
     long_polling: bool = True
     short_polling_ms: int = 1000
     slave_read: bool = False
+    notes_lags: bool = False
 
 
 class Reader(Protocol):
@@ -83,6 +94,7 @@ class Reader(Protocol):
         max_count: int,
         max_bytes: int,
         match: Match,
+        bulk: bool,
     ) -> Got | None: ...
 
     async def read(
@@ -93,6 +105,7 @@ class Reader(Protocol):
         max_count: int,
         max_bytes: int,
         match: Match,
+        bulk: bool,
     ) -> Got: ...
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
@@ -102,6 +115,8 @@ class Reader(Protocol):
 
 class GetCounter(Protocol):
     """What pulls need of the statistics."""
+
+    lags: Lags
 
     def get(self, topic: str, queue_id: int, group: str, count: int, size_bytes: int) -> None: ...
 
@@ -167,8 +182,9 @@ class PullHandlers:
         may_park: bool,
     ) -> Outcome | Later:
         max_bytes = min(request.max_msg_bytes or BYTES_MAX, BYTES_MAX)
+        bulk = bool(request.bulk)
         got = self._store.read_hot(
-            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, max_bytes, match
+            request.topic, request.queue_id, request.queue_offset, _count(request), max_bytes, match, bulk
         )
         if got is None:
             return self._run_cold(request, topic, group, match, max_bytes)
@@ -190,8 +206,9 @@ class PullHandlers:
         self, request: AnyPull, topic: Topic, group: Group, match: Match, max_bytes: int
     ) -> Outcome:
         """Read from the disk; such an answer never parks, since there is something to read."""
+        bulk = bool(request.bulk)
         got = await self._store.read(
-            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, max_bytes, match
+            request.topic, request.queue_id, request.queue_offset, _count(request), max_bytes, match, bulk
         )
         return self._reply(request, topic, group, got)
 
@@ -232,6 +249,9 @@ class PullHandlers:
             )
         else:
             self._stats.miss()
+        if self.rules.notes_lags and got.status in _LOOKED:
+            lags = self._stats.lags
+            lags.note(request.consumer_group, request.topic, request.queue_id, got.behind_bytes)
         return Reply(code, header, got.pieces or b"", got.status.value)
 
     def _admit(self, request: AnyPull) -> tuple[Group, Topic]:
@@ -325,6 +345,10 @@ def tag_codes(expression: str) -> frozenset[int] | None:
             Code.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {expression[:80]!r}"
         )
     return frozenset(java_hash(tag) for tag in tags if tag)
+
+
+def _count(request: AnyPull) -> int:
+    return min(request.max_msg_nums, BULK_COUNT_MAX) if request.bulk else request.max_msg_nums
 
 
 def _code(request: AnyPull, got: Got) -> Code:

@@ -46,6 +46,7 @@ RUN_BYTES_MAX: Final = 64 * 1024
 PROPERTIES_BYTES_MAX: Final = 32_767
 CRC_ROOM_BYTES: Final = 32
 """Left free for the checksum property that the store may add."""
+_STORED_PROPERTIES_BYTES_MAX: Final = PROPERTIES_BYTES_MAX - CRC_ROOM_BYTES
 
 _CODES: Final = {
     PutStatus.PUT_OK: Code.SUCCESS,
@@ -63,8 +64,10 @@ _WRITE: Final = int(Perm.WRITE)
 _BORN_V6: Final = int(SysFlag.BORN_HOST_V6)
 _STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
 _HOST_BITS: Final = _BORN_V6 | _STORE_V6
+_TRANSACTION_BITS: Final = int(SysFlag.TRANSACTION_MASK)
 
 _SEND_CODE: Final = row_of(SendV2).code
+_NO_HANDLES: Final[dict[int, str]] = {}
 _OWN_NAMES: Final = frozenset({"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK"})
 
 AnySend = Send | SendV2 | SendBatch
@@ -123,7 +126,7 @@ class SendHandlers:
         return {SendV2: self.send_run}
 
     def send_run(self, link: Link, frames: list[Frame], start: int) -> int:
-        """Store the ordinary messages among the sends that came together; see `core.lane`.
+        """Store the regular messages among the sends that came together; see `core.lane`.
 
         Returns how many there were from `start` on. What is left, and what cannot be taken now, is sent the
         long way, where every refusal has its words.
@@ -134,59 +137,85 @@ class SendHandlers:
             return 0
         born = _born_host(link.peer)
         terms = self._terms_v6 if len(born.ip) == 16 else self._terms
-        drafts = lane.drafts(frames, start, _SEND_CODE, self._topics.ordinary, born, terms)
-        if not drafts:
+        sent, marked = lane.drafts(frames, start, _SEND_CODE, self._topics.ordinary, born, terms)
+        stored, handles = self._prepare_marked(sent, marked) if marked else (sent, _NO_HANDLES)
+        if not stored:
             return 0
-        size_bytes = sum([len(draft.body) for draft in drafts])
+        size_bytes = sum([len(draft.body) for draft in stored])
         if self._waiting_bytes + size_bytes > WAITING_BYTES_MAX or size_bytes > RUN_BYTES_MAX:
             return 0
-        self._waiting += len(drafts)
+        self._waiting += len(stored)
         self._waiting_bytes += size_bytes
 
         def done(result: Appended) -> None:
-            self._waiting -= len(drafts)
+            self._waiting -= len(stored)
             self._waiting_bytes -= size_bytes
-            self._answer_run(link, frames, start, drafts, result, terms)
+            self._answer_run(link, frames, start, sent[: len(stored)], stored, result, terms, handles)
 
-        self._pipeline.append(drafts, done)
-        return len(drafts)
+        self._pipeline.append(stored, done)
+        return len(stored)
+
+    def _prepare_marked(
+        self, sent: list[Draft], marked: Sequence[tuple[int, Mapping[str, str]]]
+    ) -> tuple[list[Draft], dict[int, str]]:
+        """Return the drafts as the features want them stored, and the recall handles for the answers.
+
+        Ends before the first draft that a feature refuses or the store may refuse: one append is stored
+        whole or not at all.
+        """
+        stored = list(sent)
+        handles: dict[int, str] = {}
+        for number, properties in marked:
+            try:
+                draft, reply = self._pipeline.prepare(sent[number], properties)
+            except Refusal:
+                return stored[:number], handles
+            if draft.sys_flag & _TRANSACTION_BITS or len(draft.properties) > _STORED_PROPERTIES_BYTES_MAX:
+                return stored[:number], handles
+            stored[number] = draft
+            if reply:
+                handles[number] = reply["recallHandle"]
+        return stored, handles
 
     def _answer_run(
         self,
         link: Link,
         frames: list[Frame],
         start: int,
-        drafts: list[Draft],
+        sent: list[Draft],
+        stored: list[Draft],
         result: Appended,
         terms: lane.Terms,
+        handles: Mapping[int, str],
     ) -> None:
         code = _CODES[result.status]
-        if not result.log_offsets:
+        offsets, queue_offsets = result.log_offsets, result.queue_offsets
+        if not offsets:
             remark = result.reason or f"store putMessage failed: {result.status.value}"
-            for number in range(len(drafts)):
+            for number in range(len(stored)):
                 self._stats.fail()
                 link.send_reply(frames[start + number], Reply(code, self._refused, b"", remark))
             return
         put = self._stats.put
-        size_bytes = result.size_bytes // len(drafts)
-        for draft in drafts:
-            put(draft.topic, draft.queue_id, 1, size_bytes)
+        size_bytes = result.size_bytes // len(stored)
+        for asked, draft in zip(sent, stored, strict=True):
+            put(draft.topic, asked.queue_id, 1, size_bytes)
         link.write(
-            lane.replies(
-                frames, start, drafts, result.log_offsets, result.queue_offsets, code, result.reason, terms
-            )
+            lane.replies(frames, start, sent, offsets, queue_offsets, code, result.reason, terms, handles)
         )
 
-    def set_terms(self, odd_names: frozenset[str], message_bytes_max: int) -> None:
-        """Say what ordinary messages are: their properties are none of these, their bodies not larger."""
+    def set_terms(self, marks: frozenset[str], message_bytes_max: int) -> None:
+        """Say what regular messages are: bodies not larger, and which properties the features must see."""
         own = self._own_text.encode()
         self._terms = lane.Terms(
-            odd_names | _OWN_NAMES,
-            int(SysFlag.TRANSACTION_MASK | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH) | _HOST_BITS,
+            _OWN_NAMES,
+            int(SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH) | _HOST_BITS,
+            marks,
+            _TRANSACTION_BITS,
             self._store_v6,
             own,
             message_bytes_max,
-            PROPERTIES_BYTES_MAX - len(own) - CRC_ROOM_BYTES,
+            _STORED_PROPERTIES_BYTES_MAX - len(own),
             self._id_prefix,
             self._region,
             self._trace_on,

@@ -7,6 +7,7 @@ it. Codes 17, 18, 21, 351, 215, 300, 305, 316. Reference: AdminBrokerProcessor o
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -50,13 +51,21 @@ class TopicHandlers:
     """Answers what administrators ask about topics."""
 
     def __init__(
-        self, topics: Topics, offsets: Offsets, sessions: Sessions, stats: Stats, store: Store
+        self,
+        topics: Topics,
+        offsets: Offsets,
+        sessions: Sessions,
+        stats: Stats,
+        store: Store,
+        registered: Callable[[], Awaitable[None]],
     ) -> None:
+        """`registered` returns when the name servers know the table as it is."""
         self._topics = topics
         self._offsets = offsets
         self._sessions = sessions
         self._stats = stats
         self._store = store
+        self._registered = registered
         self.allows_mixed = False
 
     def routes(self) -> dict[type[Header], Handler]:
@@ -71,7 +80,7 @@ class TopicHandlers:
             CleanTopics: self.clean_topics,
         }
 
-    def update_topic(self, request: UpdateTopic, call: Call) -> Outcome:
+    async def update_topic(self, request: UpdateTopic, call: Call) -> Outcome:
         """Create a topic or change its settings; equal settings change nothing."""
         wanted = Topic(
             order=request.order,
@@ -83,12 +92,14 @@ class TopicHandlers:
             write_queue_nums=request.write_queue_nums,
         )
         self._topics.put(self._checked(wanted, request.attributes or ""))
+        await self._registered()
         return OK
 
-    def update_topics(self, request: UpdateTopics, call: Call) -> Outcome:
+    async def update_topics(self, request: UpdateTopics, call: Call) -> Outcome:
         """Create or change several topics: all of them or, when one is wrong, none."""
         listed = read_body(call.frame.body, admin.TopicList).topic_config_list
         self._topics.put(*[self._checked(topic, _changes(topic)) for topic in listed])
+        await self._registered()
         return OK
 
     def _checked(self, wanted: Topic, changes: str) -> Topic:

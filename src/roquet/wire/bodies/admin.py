@@ -41,7 +41,7 @@ class GroupTable(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """All groups, or a page of them (201)."""
 
     data_version: DataVersion
-    forbidden_table: Mapping[str, Mapping[str, int]]
+    forbidden_table: Mapping[str, Mapping[str, int]] = {}
     subscription_group_table: Mapping[str, Group]
 
 
@@ -162,9 +162,12 @@ class SubscriptionOf(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class QueueEntryLine(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One raw entry of a queue (321)."""
+    """One raw entry of a queue (321); with a unit of the extension, that too, or why there is none."""
 
+    bit_map: str | msgspec.UnsetType = msgspec.UNSET
     eval: bool = False
+    extend_data_json: str | msgspec.UnsetType = msgspec.UNSET
+    msg: str | msgspec.UnsetType = msgspec.UNSET
     physic_offset: int
     physic_size: int
     tags_code: int

@@ -46,3 +46,12 @@ def split_batch(body: bytes) -> list[BatchItem]:
         items.append(BatchItem(flag, body[body_start : body_start + body_size], body[properties_start:stop]))
         position = stop
     return items
+
+
+def join_item(flag: int, body: bytes, properties: bytes) -> bytes:
+    """Return one message of a batch; a batch body is these one behind the other."""
+    size = len(body)
+    total = _FIXED.size + size + 2 + len(properties)
+    return b"".join(
+        (_FIXED.pack(total, 0, 0, flag, size), body, len(properties).to_bytes(2, "big"), properties)
+    )

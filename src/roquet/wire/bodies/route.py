@@ -73,6 +73,16 @@ def encode_members(cluster: str, broker_name: str, addresses: Mapping[int, str])
     return loose_json.dumps({"brokerMemberGroup": group})
 
 
+def decode_members(body: bytes) -> dict[int, str]:
+    """Return the addresses behind one broker name, by id (901); raises BodyError."""
+    group = _object(body).get("brokerMemberGroup")
+    try:
+        addresses = group.get("brokerAddrs") if isinstance(group, dict) else None
+        return msgspec.convert(addresses or {}, dict[int, str], strict=False)
+    except ValueError as error:
+        raise BodyError(f"members: {error}") from None
+
+
 def encode_topics(topics: Iterable[str], broker_address: str = "") -> bytes:
     """Return a list of topic names; with an address it is the answer to 304."""
     listed = {"topicList": list(topics)}

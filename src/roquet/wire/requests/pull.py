@@ -1,4 +1,9 @@
-"""Pulls: 11, and 361 which differs only in the thread pool that Apache serves it from."""
+"""Pulls: 11, and 361 which differs only in the thread pool that Apache serves it from.
+`bulk` is Roquet's own: a reader of millions of messages says with it that the limits for consumers (32
+messages, 8 of those on disk) are not meant for it. The answer then holds what `maxMsgNums` and `maxMsgBytes`
+allow, up to the broker's setting `maxTransferBytesOnBulkPull`. Apache's clients never send it, and Apache's
+brokers do not look at it.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +59,7 @@ class Pull(Header):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
+    bulk: bool | None = None
 
 
 @request(361, "LITE_PULL_MESSAGE", to="broker", reply=Pulled, touches=("topic", "sub"))
@@ -73,3 +79,4 @@ class LitePull(Header):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
+    bulk: bool | None = None

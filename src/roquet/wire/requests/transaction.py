@@ -43,3 +43,17 @@ class ResumeCheck(Header):
 
     topic: str | None = None
     msg_id: str | None = None
+
+
+@request(30_037, "END_HALVES", to="broker", touches=("topic", "pub"))
+class EndHalves(Header):
+    """Commit (8) or roll back (12) many half messages, in their order; Roquet's own.
+
+    The body is queue offset and log offset of each, 8 bytes and 8 bytes. Ending one twice has one effect. An
+    empty body asks whether a broker knows the request; others answer that they do not. It is refused as a
+    whole with the first reason, while those that could be ended are.
+    """
+
+    producer_group: str
+    commit_or_rollback: Int32
+    topic: str | None = None

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from roquet.broker.core.pipeline import Rewrite, rewrite
-from roquet.broker.core.redraft import draft_of
+from roquet.broker.core.redraft import Stored
 from roquet.model import names
 from roquet.model.message import Draft, SysFlag
-from roquet.store.format.record import Record
 
 _PREPARED: Final = int(SysFlag.TRANSACTION_PREPARED)
 _STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
@@ -38,9 +37,12 @@ def level_of(text: str, level_max: int) -> int:
 
 def park(draft: Draft, properties: Mapping[str, str], level: int) -> Rewrite:
     """Return the draft as it waits; a level wins over a time that was given as well."""
-    kept = {name: value for name, value in properties.items() if name not in _TIMER_PROPERTIES}
-    kept |= {"DELAY": str(level), "REAL_TOPIC": draft.topic, "REAL_QID": str(draft.queue_id)}
-    return rewrite(draft, kept, topic=names.SCHEDULE_TOPIC, queue_id=level - 1)
+    put = {"REAL_TOPIC": draft.topic, "REAL_QID": str(draft.queue_id)}
+    if properties.get("DELAY") != (text := str(level)):
+        put["DELAY"] = text
+    return rewrite(
+        draft, properties, put, drop=_TIMER_PROPERTIES, topic=names.SCHEDULE_TOPIC, queue_id=level - 1
+    )
 
 
 def is_parked_elsewhere(draft: Draft) -> bool:
@@ -48,9 +50,9 @@ def is_parked_elsewhere(draft: Draft) -> bool:
     return bool(draft.sys_flag & _PREPARED)
 
 
-def back(record: Record, store_v6: bool) -> Draft:
+def back(parked: Stored, store_v6: bool) -> Draft:
     """Return a parked record as the draft of its delivery; raises Lost."""
-    draft, properties = draft_of(record)
+    draft, properties = parked.draft, parked.properties
     topic, queue_text = properties.get("REAL_TOPIC", ""), properties.get("REAL_QID", "")
     # A power cut can leave a record with half its properties: the checksum covers the body alone. Retry
     # topics of pop consumers have a plus in their names.
@@ -58,21 +60,29 @@ def back(record: Record, store_v6: bool) -> Draft:
         raise Lost(f"REAL_TOPIC {topic[:80]!r} and REAL_QID {queue_text[:20]!r} name no queue")
     if topic in (names.HALF_TOPIC, names.SCHEDULE_TOPIC):
         raise Lost(f"{topic} is no topic that a message is delayed for")
-    return draft._replace(
-        topic=topic,
-        queue_id=int(queue_text),
-        sys_flag=draft.sys_flag & ~_STORE_V6 | (_STORE_V6 if store_v6 else 0),
-        prepared_log_offset=record.log_offset,
+    return Draft(
+        topic,
+        int(queue_text),
+        draft.body,
+        draft.properties,
+        draft.flag,
+        draft.sys_flag & ~_STORE_V6 | (_STORE_V6 if store_v6 else 0),
+        draft.born_ms,
+        draft.born_host,
+        draft.reconsume_times,
+        parked.log_offset,
+        draft.tag_code,
+        draft.keys,
     )
 
 
 def is_delivery_of(
-    parked: Record, topic: str, queue_id: int, prepared_log_offset: int, properties: Mapping[str, str]
+    parked: Stored, topic: str, queue_id: int, prepared_log_offset: int, properties: Mapping[str, str]
 ) -> bool:
     """True when a record with these fields is what `back` made of the parked one."""
-    if parked.topic != names.SCHEDULE_TOPIC or parked.log_offset != prepared_log_offset:
+    if parked.draft.topic != names.SCHEDULE_TOPIC or parked.log_offset != prepared_log_offset:
         return False
-    _, waiting = draft_of(parked)
+    waiting = parked.properties
     return (
         waiting.get("REAL_TOPIC") == topic
         and waiting.get("REAL_QID") == str(queue_id)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from roquet.broker.core.pipeline import Pipeline, Rewrite
+from roquet.broker.core.redraft import reopen
 from roquet.broker.core.table_hook import TableHook
 from roquet.broker.features.delay import drafts
 from roquet.broker.features.delay.due import Due
@@ -27,7 +28,6 @@ from roquet.model.message import Draft, Entry, parse_properties
 from roquet.model.names import SCHEDULE_TOPIC
 from roquet.model.status import Appended, Got
 from roquet.ports import Clock
-from roquet.store.format import record
 from roquet.store.format.queue_entry import QueueEntry
 from roquet.transport.link import Call
 from roquet.transport.router import Handler
@@ -206,9 +206,9 @@ class Delay:
         data = await self._store.record_at(entry.prepared_log_offset)
         if data is None:
             return
-        parked = record.decode(data)
+        parked = reopen(data)
         properties = parse_properties(entry.properties.decode(errors="replace"))
-        level, place = parked.queue_id + 1, (entry.topic, entry.queue_id, entry.prepared_log_offset)
+        level, place = parked.draft.queue_id + 1, (entry.topic, entry.queue_id, entry.prepared_log_offset)
         if drafts.is_delivery_of(parked, *place, properties) and parked.queue_offset >= self._offset(level):
             log_end = entry.log_offset + entry.size_bytes
             self._progress.move(
@@ -265,7 +265,7 @@ class Delay:
             offset = min(got.next_offset, end)
             size_bytes += got.size_bytes
             for data in got.records:
-                parked = record.decode(data)
+                parked = reopen(data)
                 if parked.queue_offset >= end:  # entries whose records are gone were passed over
                     break
                 try:

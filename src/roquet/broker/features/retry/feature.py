@@ -101,7 +101,7 @@ class Retry:
             return draft
         topic = self._dead_letters(group_name)
         self._stats.add("SNDBCK2DLQ_TIMES", f"{properties.get('RETRY_TOPIC', draft.topic)}@{group_name}", 1)
-        return rewrite(draft, {**properties, "DELAY": "-1"}, topic=topic, queue_id=0, is_final=True)
+        return rewrite(draft, properties, {"DELAY": "-1"}, topic=topic, queue_id=0, is_final=True)
 
     # messages that consumers hand back
 

@@ -18,13 +18,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from roquet.broker.core.pipeline import Pipeline
-from roquet.broker.core.redraft import draft_of
+from roquet.broker.core.redraft import reopen
 from roquet.broker.features.timer import terms
 from roquet.broker.features.timer.metrics import Metrics
 from roquet.broker.features.timer.shelf import Shelf
 from roquet.broker.features.timer.state import PutCounter, State, TimedStore
-from roquet.model.message import Draft, SysFlag, format_properties, parse_properties
+from roquet.model.message import Draft, SysFlag, parse_properties
 from roquet.model.names import TIMER_TOPIC
+from roquet.model.properties import edit_properties
 from roquet.model.status import Appended, PutStatus
 from roquet.ports import Clock
 from roquet.store.format import record
@@ -88,29 +89,44 @@ class Delivery:
         while at < len(waiting.messages):
             if self._state.is_stopping:
                 return False
-            start = at
-            found: list[Due] = []
-            size_bytes = 0
             log_start = self._store.log_max_offset
-            while at < len(waiting.messages) and at - start < COUNT_AT_ONCE and size_bytes < BYTES_AT_ONCE:
-                unit = await self._shelf.units.get(waiting.messages[at])
-                at += 1
+            units = await self._units(waiting.messages[at : at + COUNT_AT_ONCE])
+            for unit in units:
                 if unit is not None and unit.log_offset in self._state.delivered:
-                    log_start = min(log_start, self._state.delivered.pop(unit.log_offset))
-                    continue
-                due = await self._due(tick, unit, cancelled) if unit is not None else None
-                if due is not None:
-                    found.append(due)
-                    size_bytes += len(due.draft.body) + len(due.draft.properties)
+                    log_start = min(log_start, self._state.delivered[unit.log_offset])
+            found = await self._due_of(tick, units, cancelled)
             if not await self._store_all(found):
                 return False
+            at += len(units)
             log_end = self._store.log_max_offset if found else 0
-            self._shelf.done(tick, waiting.messages[at - 1], at - start, log_start, log_end)
-            self._shelf.pending -= at - start
+            self._shelf.done(tick, waiting.messages[at - 1], len(units), log_start, log_end)
+            self._shelf.pending -= len(units)
             await self._between()
         if slot.tick == tick:
             self._shelf.done(tick, slot.last, 0, self._store.log_max_offset, 0)
         return True
+
+    async def _units(self, positions: Sequence[int]) -> list[Unit | None]:
+        """Return the units at the first of these positions, as many as are stored at once."""
+        units: list[Unit | None] = []
+        size_bytes = 0
+        for position in positions:
+            unit = await self._shelf.units.get(position)
+            units.append(unit)
+            size_bytes += 0 if unit is None else unit.size_bytes
+            if size_bytes >= BYTES_AT_ONCE:
+                break
+        return units
+
+    async def _due_of(
+        self, tick: int, units: Sequence[Unit | None], cancelled: dict[tuple[str, str], str]
+    ) -> list[Due]:
+        """Return what to store for units, without those that were delivered before a crash."""
+        delivered = self._state.delivered
+        ours = [unit for unit in units if unit is not None and delivered.pop(unit.log_offset, None) is None]
+        records = await self._store.records_at([(unit.log_offset, unit.size_bytes) for unit in ours])
+        found = [self._due(tick, unit, data, cancelled) for unit, data in zip(ours, records, strict=True)]
+        return [due for due in found if due is not None]
 
     async def _cancelled(self, markers: array[int]) -> dict[tuple[str, str], str]:
         """Return which messages the markers of a slot delete."""
@@ -124,16 +140,17 @@ class Delivery:
             self._shelf.pending += 1
         return found
 
-    async def _due(self, tick: int, unit: Unit, cancelled: dict[tuple[str, str], str]) -> Due | None:
+    def _due(
+        self, tick: int, unit: Unit, data: bytes | None, cancelled: dict[tuple[str, str], str]
+    ) -> Due | None:
         """Return what to store for a unit; None when there is nothing to deliver."""
-        data = await self._store.record_at(unit.log_offset)
         if data is None:
             log.error("a timed message is lost: the log no longer has its record at %d", unit.log_offset)
             return None
-        parked = record.decode(data)
-        draft, properties = draft_of(parked)
+        parked = reopen(data)
+        draft, properties = parked.draft, parked.properties
         out_text, topic = properties.get(terms.OUT_NAME, ""), properties.get("REAL_TOPIC", "")
-        if parked.topic != TIMER_TOPIC or not out_text.isdecimal() or not topic:
+        if draft.topic != TIMER_TOPIC or not out_text.isdecimal() or not topic:
             log.error("the record at %d is no timed message: a crash cut the log short", unit.log_offset)
             return None
         if (topic, properties.get("UNIQ_KEY", "")) in cancelled:
@@ -147,16 +164,17 @@ class Delivery:
         draft = draft._replace(
             sys_flag=draft.sys_flag & ~_STORE_V6 | self._store_v6, prepared_log_offset=parked.log_offset
         )
+        put = {}
         if is_roll:
-            properties["TIMER_ROLL_TIMES"] = str(_number(properties.get("TIMER_ROLL_TIMES", "")) + 1)
+            put["TIMER_ROLL_TIMES"] = str(_number(properties.get("TIMER_ROLL_TIMES", "")) + 1)
         elif terms.DELETE_NAME in properties:
             return None  # a marker that was rolled and came too late
         else:
             queue_id = _number(properties.get("REAL_QID", ""))
             draft = draft._replace(topic=topic, queue_id=queue_id)
         filed_ms = unit.write_ms if unit.write_ms <= int(out_text) else NEVER_FILED_MS
-        properties |= {"TIMER_ENQUEUE_MS": str(filed_ms), "TIMER_DEQUEUE_MS": str(now_ms)}
-        return Due(draft._replace(properties=format_properties(properties).encode()), draft, topic)
+        put |= {"TIMER_ENQUEUE_MS": str(filed_ms), "TIMER_DEQUEUE_MS": str(now_ms)}
+        return Due(draft._replace(properties=edit_properties(draft.properties, put)), draft, topic)
 
     async def _store_all(self, found: Sequence[Due]) -> bool:
         """Append drafts, fewer at once when the store refuses; return False when told to stop."""

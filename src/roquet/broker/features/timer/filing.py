@@ -15,14 +15,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from roquet.broker.core.redraft import Stored, reopen
 from roquet.broker.features.timer import terms
 from roquet.broker.features.timer.metrics import Metrics
 from roquet.broker.features.timer.shelf import Message, Shelf
 from roquet.broker.features.timer.state import State, TimedStore
-from roquet.model.message import java_hash, parse_properties
+from roquet.model.message import java_hash
 from roquet.model.names import TIMER_TOPIC
 from roquet.ports import Clock
-from roquet.store.format import record
 
 log = logging.getLogger("roquet.broker")
 
@@ -68,8 +68,9 @@ class Filing:
         state, store = self._state, self._store
         ask = (TIMER_TOPIC, 0, state.queue_offset, READ_COUNT, READ_BYTES)
         got = store.read_hot(*ask) or await store.read(*ask)
+        now_ms, window = self._clock.now_ms(), self._window()
         for data in got.records:
-            state.queue_offset = await self._file(data) + 1
+            state.queue_offset = await self._file(reopen(data), now_ms, window) + 1
         if not got.records and got.next_offset <= state.queue_offset:
             raise OSError(f"message {state.queue_offset} of {TIMER_TOPIC} cannot be read: {got.status.value}")
         if not got.records:
@@ -79,23 +80,22 @@ class Filing:
             )  # fmt: skip
         state.queue_offset = max(state.queue_offset, got.next_offset)
 
-    async def _file(self, data: bytes | memoryview) -> int:
+    async def _file(self, parked: Stored, now_ms: int, window: int) -> int:
         """File a message; return its queue offset."""
-        found = record.decode(data)
-        properties = parse_properties(found.properties.decode(errors="replace"))
+        properties = parked.properties
         out_text, topic = properties.get(terms.OUT_NAME, ""), properties.get("REAL_TOPIC", "")
         if not out_text.isdecimal() or len(out_text) > OUT_DIGITS_MAX or not topic:
             log.error(
-                "message %d of %s does not say when it is due, or where", found.queue_offset, TIMER_TOPIC
+                "message %d of %s does not say when it is due, or where", parked.queue_offset, TIMER_TOPIC
             )
-            return found.queue_offset
-        now_ms = self._clock.now_ms()
+            return parked.queue_offset
         write_ms = now_ms - now_ms % self._precision_ms
-        slot_ms, is_roll = terms.place(int(out_text), write_ms, self._window(), self._precision_ms)
+        slot_ms, is_roll = terms.place(int(out_text), write_ms, window, self._precision_ms)
         is_delete = terms.DELETE_NAME in properties
-        message = Message(found.log_offset, found.size_bytes, topic_hash(topic), is_delete)
+        message = Message(parked.log_offset, parked.size_bytes, topic_hash(topic), is_delete)
         tick = await self._shelf.file(message, slot_ms, write_ms, is_roll, self._state.read_tick)
         self._state.read_tick = min(self._state.read_tick, tick)
+        self._state.filed_log_end = parked.log_offset + parked.size_bytes
         self._state.filed_total += 1
         self._metrics.add(topic, -1 if is_delete else 1, now_ms)
-        return found.queue_offset
+        return parked.queue_offset

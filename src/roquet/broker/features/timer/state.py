@@ -18,6 +18,8 @@ class State:
     """All slots before it are delivered. It goes back when the clock does."""
     queue_offset: int = 0
     """The first message of the timer's queue that is not filed."""
+    filed_log_end: int = 0
+    """Where in the log the last message ends that is."""
     delivered: dict[int, int] = field(default_factory=dict)
     """Messages that were delivered before a crash while their slots still hold them: where in the log they
     are parked, and where they were delivered."""
@@ -47,6 +49,7 @@ class TimedStore(Protocol):
         self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
     ) -> Got: ...
     async def record_at(self, log_offset: int) -> bytes | None: ...
+    async def records_at(self, places: Sequence[tuple[int, int]]) -> list[bytes | None]: ...
     async def sync_log(self) -> None: ...
 
 

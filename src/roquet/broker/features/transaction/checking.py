@@ -176,7 +176,7 @@ class Checks:
             "the transaction at %d for %s, asked about %d times, is given up; it lies in %s, to be resumed",
             half.log_offset, half.topic, half.check_times, TRANS_CHECK_MAX_TOPIC,
         )  # fmt: skip
-        await self._desk.end(half, GIVEN_UP, (shapes.given_up(record),))
+        await self._desk.ended(half, GIVEN_UP, (shapes.given_up(record),))
 
     def _choose(self, group: str) -> Link | None:
         """Return a connected producer of the group that reads what it is sent, each in turn."""

@@ -24,7 +24,7 @@ from roquet.ports import Clock
 GIVEN_UP: Final = 0
 """The decision about a half that nobody decided; the others are those of END_TRANSACTION."""
 
-APPEND_COUNT_MAX: Final = 32
+APPEND_COUNT_MAX: Final = 64
 APPEND_BYTES_MAX: Final = 64 * 1024
 """Bodies in one append: far less than a log file, which an append never leaves."""
 
@@ -37,13 +37,16 @@ class PutCounter(Protocol):
     def put(self, topic: str, queue_id: int, count: int, size_bytes: int) -> None: ...
 
 
+Told = Callable[[Appended], None]
+
+
 class Ending(NamedTuple):
-    """One decision: the half, how it ends, and the messages that this stores (one, or none)."""
+    """One decision: the half, how it ends, the messages that this stores (one, or none), who is told."""
 
     half: Half
     decision: int
     messages: tuple[Draft, ...]
-    outcome: asyncio.Future[Appended]
+    told: Told
 
 
 class Moving(NamedTuple):
@@ -62,20 +65,26 @@ class Desk:
         self._stats = stats
         self._clock = clock
         self._host = host
+        self.endings = 0
+        """Decisions that are not written down yet."""
         self._waiting: list[Ending] = []
         self._under_way = 0
         self._changed = asyncio.Event()
 
-    async def end(self, half: Half, decision: int, messages: tuple[Draft, ...]) -> Appended:
+    def end(self, half: Half, decision: int, messages: tuple[Draft, ...], told: Told) -> None:
         """Write a decision down together with the others of this turn; the half must not be busy."""
         assert not half.is_busy
         half.is_busy = True
-        loop = asyncio.get_running_loop()
-        ending = Ending(half, decision, messages, loop.create_future())
-        self._waiting.append(ending)
+        self._waiting.append(Ending(half, decision, messages, told))
+        self.endings += 1
         if len(self._waiting) == 1:
-            loop.call_soon(self._end_turn)
-        return await ending.outcome
+            asyncio.get_running_loop().call_soon(self._end_turn)
+
+    async def ended(self, half: Half, decision: int, messages: tuple[Draft, ...]) -> Appended:
+        """The same, waiting for what comes of it."""
+        outcome: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self.end(half, decision, messages, lambda result: _tell(outcome, result))
+        return await outcome
 
     async def move(self, movings: Sequence[Moving]) -> Appended:
         """Store halves again, all or none."""
@@ -146,11 +155,12 @@ class Desk:
             if result.log_offsets:
                 self._halves.op_stored(offsets)
                 self._count(messages, result)
+            self.endings -= len(batch)
             for ending in batch:
                 ending.half.is_busy = False
                 if result.log_offsets:
                     self._halves.close(ending.half, ending.decision)
-                _tell(ending.outcome, result)
+                ending.told(result)
 
         self._append([*messages, self._op(offsets)], done)
 

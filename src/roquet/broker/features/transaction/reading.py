@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from roquet.broker.core.redraft import Stored, reopen
 from roquet.broker.features.transaction import shapes
 from roquet.broker.features.transaction.halves import Half, Halves
-from roquet.model.message import parse_properties
 from roquet.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from roquet.store.format.queue_entry import QueueEntry
-from roquet.store.format.record import Record, decode
+from roquet.store.format.record import decode
 
 BACKOFF_MAX: Final = 4
 """Waits between two questions grow up to so many check intervals."""
@@ -60,23 +60,19 @@ def backoff_ms(check_times: int, interval_ms: int) -> int:
     )
 
 
-def half_of(record: Record, terms: Terms) -> Half:
-    """Return the ledger's entry of a half."""
-    return entry_of(record, _properties(record), terms)
-
-
-def entry_of(record: Record, properties: Mapping[str, str], terms: Terms) -> Half:
-    """The same of a half that was parsed before. When it is due is counted from here on by the monotonic
-    clock, and never further away than one wait: clocks of producers and of this host may be wrong."""
+def half_of(stored: Stored, terms: Terms) -> Half:
+    """Return the ledger's entry of a half. When it is due is counted from here on by the monotonic clock, and
+    never further away than one wait: clocks of producers and of this host may be wrong."""
+    properties = stored.properties
     times = shapes.check_times(properties)
     if times:
-        since_ms, wait_ms = record.store_ms, backoff_ms(times, terms.interval_ms)
+        since_ms, wait_ms = stored.store_ms, backoff_ms(times, terms.interval_ms)
     else:
-        since_ms, wait_ms = record.born_ms, shapes.immunity_ms(properties, terms.timeout_ms)
+        since_ms, wait_ms = stored.draft.born_ms, shapes.immunity_ms(properties, terms.timeout_ms)
     left_ms = min(max(since_ms + wait_ms - terms.now_ms, 0), wait_ms)
     topic, _ = shapes.real_place(properties)
     due = terms.now + left_ms / 1000
-    return Half(record.queue_offset, record.log_offset, topic, times, due, terms.now)
+    return Half(stored.queue_offset, stored.log_offset, topic, times, due, terms.now)
 
 
 async def load(
@@ -105,7 +101,7 @@ async def load(
         for queue_offset, entry in enumerate(entries, first):
             data = None if queue_offset in done else await store.record_at(entry.log_offset)
             if data is not None:
-                sieve.take(decode(data))
+                sieve.take(reopen(data))
             halves.pass_over()
         if not entries:
             break
@@ -127,12 +123,12 @@ class _Sieve:
         self._by_key: dict[str, Half] = {}
         self.to_mend: list[int] = []
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Stored) -> None:
         halves, terms = self._halves, self._terms
-        properties = _properties(record)
+        properties = record.properties
         key = properties.get(shapes.UNIQUE_KEY, "")
         first = shapes.first_offset(properties, record.queue_offset)
-        half = entry_of(record, properties, terms)
+        half = half_of(record, terms)
         known = halves.find(first)
         if known is None and half.check_times:
             known = self._by_key.get(key)
@@ -171,7 +167,7 @@ async def read_on(store: Queues, halves: Halves, limit: int, terms: Callable[[],
                 data = await store.record_at(entry.log_offset)
                 # While the disk was busy its producer may have ended it.
                 if data is not None and halves.is_unread(queue_offset):
-                    halves.add(half_of(decode(data), terms()))
+                    halves.add(half_of(reopen(data), terms()))
             halves.pass_over()
 
 
@@ -179,7 +175,3 @@ def _within(store: Queues, topic: str, offset: int | None) -> int:
     """Return a saved offset as far as the queue has it: a power cut may have taken the end of the queue."""
     low, high = store.min_offset(topic, 0), store.max_offset(topic, 0)
     return low if offset is None else max(low, min(offset, high))
-
-
-def _properties(record: Record) -> dict[str, str]:
-    return parse_properties(bytes(record.properties).decode(errors="replace"))

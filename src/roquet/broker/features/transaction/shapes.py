@@ -15,8 +15,16 @@ from typing import Final
 
 from roquet.broker.core.pipeline import Rewrite, rewrite
 from roquet.broker.core.redraft import draft_of
-from roquet.model.message import Draft, Host, SysFlag, format_properties, java_hash, parse_properties
+from roquet.model.message import (
+    Draft,
+    Host,
+    SysFlag,
+    format_properties,
+    java_hash,
+    parse_properties,
+)
 from roquet.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TOPIC, topic_fault
+from roquet.model.properties import edit_properties
 from roquet.store.format.record import Record, encode
 
 PREPARED: Final = "TRAN_MSG"
@@ -37,6 +45,7 @@ BITS: Final = int(SysFlag.TRANSACTION_MASK)
 COMMIT: Final = int(SysFlag.TRANSACTION_COMMIT)
 ROLLBACK: Final = BITS
 
+_OF_HALF: Final = (REAL_TOPIC, REAL_QUEUE, FIRST_OFFSET, FIRST_OFFSET_OF_APACHE)
 _DONE_TAG: Final = "d"
 _OP_PROPERTIES: Final = format_properties({"WAIT": "true", "TAGS": _DONE_TAG}).encode()
 _OP_TAG_CODE: Final = java_hash(_DONE_TAG)
@@ -55,39 +64,50 @@ def is_half(draft: Draft, properties: Mapping[str, str]) -> bool:
 
 def half(draft: Draft, properties: Mapping[str, str]) -> Rewrite:
     """Return the draft as a half: no other feature sees it before it is committed."""
-    changed = dict(properties)
-    # How often it was asked about is our affair; a producer that says so itself could lose its message.
-    for name in (CHECK_TIMES, FIRST_OFFSET, FIRST_OFFSET_OF_APACHE):
-        changed.pop(name, None)
+    put = {REAL_TOPIC: draft.topic, REAL_QUEUE: str(draft.queue_id)}
     if properties.get(UNIQUE_KEY):
-        changed[TRANSACTION_ID] = properties[UNIQUE_KEY]
-    changed[REAL_TOPIC] = draft.topic
-    changed[REAL_QUEUE] = str(draft.queue_id)
+        put[TRANSACTION_ID] = properties[UNIQUE_KEY]
     return rewrite(
-        draft, changed, topic=HALF_TOPIC, queue_id=0, sys_flag=draft.sys_flag & ~BITS, is_final=True
+        draft,
+        properties,
+        put,
+        # How often it was asked about is our affair; a producer that says so itself could lose its message.
+        drop=(CHECK_TIMES, FIRST_OFFSET, FIRST_OFFSET_OF_APACHE),
+        topic=HALF_TOPIC,
+        queue_id=0,
+        sys_flag=draft.sys_flag & ~BITS,
+        is_final=True,
     )
 
 
-def committed(record: Record, half_log_offset: int) -> tuple[Draft, dict[str, str]]:
-    """Return the message of a half for its real topic, and its properties as the features shall see them."""
-    return commit(*draft_of(record), half_log_offset)
-
-
-def commit(draft: Draft, properties: dict[str, str], half_log_offset: int) -> tuple[Draft, dict[str, str]]:
-    """The same of a half that was parsed before; takes the properties over."""
+def commit(draft: Draft, properties: dict[str, str], half_log_offset: int) -> Draft:
+    """Return a half's message for its real topic. Takes the properties over: they lose what made it a half,
+    so that the features see what it was sent as."""
     topic, queue_id = real_place(properties)
-    for name in (REAL_TOPIC, REAL_QUEUE, FIRST_OFFSET, FIRST_OFFSET_OF_APACHE):
+    for name in _OF_HALF:
         properties.pop(name, None)
-    ready = draft._replace(
-        topic=topic,
-        queue_id=queue_id,
-        sys_flag=draft.sys_flag & ~BITS | COMMIT,
-        prepared_log_offset=half_log_offset,
-        properties=format_properties(properties).encode(),
-    )
-    # Stored, but no longer a wish: what a feature rewrites (a delay, say) must not become a half again.
+    # TRAN_MSG stays in the text: consumers of Apache's get it, too.
     properties.pop(PREPARED, None)
-    return ready, properties
+    return Draft(
+        topic,
+        queue_id,
+        draft.body,
+        edit_properties(draft.properties, {}, _OF_HALF),
+        draft.flag,
+        draft.sys_flag & ~BITS | COMMIT,
+        draft.born_ms,
+        draft.born_host,
+        draft.reconsume_times,
+        half_log_offset,
+        draft.tag_code,
+        draft.keys,
+    )
+
+
+def parked(draft: Draft) -> Draft:
+    """Return a committed message that a feature has put aside: no longer a wish, or its return would make
+    a half of it again."""
+    return draft._replace(properties=edit_properties(draft.properties, {}, (PREPARED,)))
 
 
 def again(record: Record, first_queue_offset: int, check_times: int) -> Draft:
@@ -166,6 +186,8 @@ def first_offset(properties: Mapping[str, str], queue_offset: int) -> int:
 
 
 def _number(text: str, otherwise: int) -> int:
+    if not text:
+        return otherwise
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
         return otherwise

@@ -1,0 +1,3 @@
+from roquet.broker.core._redraft_values import Stored
+
+def reopen(data: bytes | memoryview) -> Stored: ...

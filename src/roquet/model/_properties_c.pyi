@@ -1,0 +1,3 @@
+from collections.abc import Collection, Mapping
+
+def edit_properties(text: bytes, put: Mapping[str, str], drop: Collection[str] = ()) -> bytes: ...
