@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+TIDY   := --stdin-filename src/roquet/sync.py -
+SYNC   := $(BIN)/python -m roquet.client.describe_sync | $(BIN)/ruff check -q --fix --select I,F401 $(TIDY) \
+	| $(BIN)/ruff format -q $(TIDY)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test check bench sim docs clean
@@ -10,7 +13,7 @@ STAMP  := $(VENV)/.installed
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml setup.py $(shell find src -name '*.pyx')
+$(STAMP): pyproject.toml setup.py $(shell find src -name '*.p[xy][dx]')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
@@ -30,6 +33,7 @@ check: $(STAMP) ## format, lint, types, layers, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@$(BIN)/python -m roquet.wire.describe | cmp - docs/protocol.md || { echo "run make docs" >&2; exit 1; }
+	@$(SYNC) | cmp - src/roquet/sync.py || { echo "run make docs" >&2; exit 1; }
 
 bench: $(STAMP) ## measure against Apache 5.5.0 on this machine and print the table
 	$(BIN)/python -m bench
@@ -37,8 +41,9 @@ bench: $(STAMP) ## measure against Apache 5.5.0 on this machine and print the ta
 sim: $(STAMP) ## run the simulation on new seeds for half a minute; SEED=n replays one
 	$(BIN)/python -m roquet.sim $(SEED)
 
-docs: $(STAMP) ## write the generated pages anew
+docs: $(STAMP) ## write the generated pages and the synchronous client anew
 	$(BIN)/python -m roquet.wire.describe > docs/protocol.md
+	$(SYNC) > $(VENV)/sync.py && mv $(VENV)/sync.py src/roquet/sync.py
 
 clean: ## remove what was built, not the data
 	rm -rf $(VENV) build .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,9 +15,13 @@ from hypothesis import HealthCheck, settings
 KERNELS = (
     "roquet.wire._frame_c",
     "roquet.wire._reply_c",
+    "roquet.store.format._columns_c",
     "roquet.store.format._entries_c",
+    "roquet.store.format._page_c",
     "roquet.store.format._record_c",
     "roquet.broker.core._lane_c",
+    "roquet.broker.core._redraft_c",
+    "roquet.model._properties_c",
 )
 PURE = os.environ.get("ROQUET_PURE") == "1"
 

@@ -173,6 +173,7 @@ BY_CODE: Final[Mapping[int, type[Refused]]] = {
 """Which error an answer's code becomes."""
 
 HINTS: Final[Mapping[int, str]] = {
+    Code.REQUEST_CODE_NOT_SUPPORTED: "its release is too old for this, or it is not built to do it",
     Code.SERVICE_NOT_AVAILABLE: "the broker takes no messages now: a full disk, or it is a slave",
     Code.TOPIC_NOT_EXIST: "create it with `roquet topic create`",
     Code.SUBSCRIPTION_GROUP_NOT_EXIST: "create it with `roquet group create`",

@@ -6,11 +6,14 @@ must be quick. An exception in a hook is logged and never touches the message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from roquet.client.message import Message, Outgoing, Receipt
+
+log = logging.getLogger("roquet.client.hooks")
 
 
 class Sending(NamedTuple):
@@ -61,3 +64,12 @@ class Hook:
 
     async def close(self) -> None:
         """Send out what is still kept; called while the connections are still open."""
+
+
+def told(method: Callable[..., object], *arguments: object) -> object:
+    """Call a method of a hook and return what it gives back; None when it fails, which is logged."""
+    try:
+        return method(*arguments)
+    except Exception:
+        log.exception("the hook %r failed; the message goes on without it", method)
+        return None

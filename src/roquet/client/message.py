@@ -8,9 +8,10 @@ retry, dead letter) belongs to whoever delivered it and hangs on the message as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from roquet.client.compression import inflate
 from roquet.client.errors import Misuse
@@ -18,6 +19,8 @@ from roquet.model.ids import offset_id
 from roquet.model.message import Host, SysFlag, parse_properties
 from roquet.model.names import is_retry
 from roquet.store.format.record import Record
+
+_COMPRESSED = int(SysFlag.COMPRESSED)  # the operators of the enumeration are slow
 
 
 class Delivery(Protocol):
@@ -54,7 +57,7 @@ class Message:
         if self._body is None:
             raw = bytes(self.record.body)
             flag = self.record.sys_flag
-            self._body = inflate(raw, flag) if flag & SysFlag.COMPRESSED else raw
+            self._body = inflate(raw, flag) if flag & _COMPRESSED else raw
         return self._body
 
     @property
@@ -137,7 +140,9 @@ class Message:
 
     def _delivered(self) -> Delivery:
         if self._delivery is None:
-            raise Misuse(f"{self!r} was read, not delivered to a group", hint="only a Consumer's messages end so")
+            raise Misuse(
+                f"{self!r} was read, not delivered to a group", hint="only a Consumer's messages end so"
+            )
         return self._delivery
 
 
@@ -160,15 +165,14 @@ class Receipt(NamedTuple):
     """False when the broker wants no traces of it."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """A message to send, where one call is not enough: for batches, `send_many` and hooks."""
 
     topic: str
     body: bytes
     tag: str = ""
     keys: Sequence[str] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = {}
     delay: timedelta | None = None
     deliver_at: datetime | None = None
     ordering_key: str | None = None

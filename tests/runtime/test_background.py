@@ -1,0 +1,130 @@
+"""The background loop: results, errors, threads, forks, Ctrl-C and the end of the interpreter."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from roquet.runtime.background import Background, LoopLost, WrongThread, shared
+
+END_S = 20.0
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    made = Background("test")
+    yield made
+    made.stop()
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+async def fail() -> None:
+    raise KeyError("on purpose")
+
+
+def test_results_and_errors_come_back(background: Background) -> None:
+    assert background.run(double(21)) == 42
+    with pytest.raises(KeyError, match="on purpose"):
+        background.run(fail())
+
+
+def test_many_threads_may_call_at_once(background: Background) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(lambda n: background.run(double(n)), range(500))) == [2 * n for n in range(500)]
+
+
+def test_the_loop_does_not_wait_for_itself(background: Background) -> None:
+    async def inside() -> None:
+        background.run(double(1))
+
+    with pytest.raises(WrongThread):
+        background.run(inside())
+
+
+def test_a_stopped_loop_says_so_and_has_cancelled_what_ran(background: Background) -> None:
+    ended = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    background.start(forever())
+    background.run(double(1))
+    background.stop()
+    assert ended.is_set()
+    with pytest.raises(LoopLost, match="stopped"):
+        background.run(double(1))
+    background.stop()
+
+
+def test_ctrl_c_ends_what_the_caller_waits_for(background: Background) -> None:
+    began, cancelled = threading.Event(), threading.Event()
+
+    async def forever() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def press() -> None:
+        began.wait(END_S)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    async def raise_here() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, press)
+
+    background.start(raise_here())
+    with pytest.raises(KeyboardInterrupt):
+        background.run(forever())
+    assert cancelled.wait(END_S)
+
+
+def test_a_child_of_fork_gets_a_loop_of_its_own() -> None:
+    before = shared()
+    assert before.run(double(1)) == 2
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        told = b"wrong"
+        try:
+            try:
+                before.run(double(1))
+            except LoopLost:
+                told = b"right" if shared() is not before and shared().run(double(4)) == 8 else b"no new loop"
+        finally:
+            os.write(writing, told)
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        assert answer.read() == b"right"
+    os.waitpid(child, 0)
+    assert shared() is before
+
+
+def test_the_end_of_the_interpreter_does_not_hang() -> None:
+    script = """
+import asyncio
+from roquet.runtime.background import shared
+async def forever():
+    await asyncio.Event().wait()
+shared().start(forever())
+print("end")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=END_S)
+    assert (done.stdout, done.stderr, done.returncode) == ("end\n", "", 0)
