@@ -1,1 +1,1 @@
-"""The command line: starts the programs and (later) uses the client. The only place that prints."""
+"""The command line: starts the programs and uses the client. The only place that prints."""

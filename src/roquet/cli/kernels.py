@@ -8,6 +8,7 @@ _CHOICES = {
     "entries": "roquet.store.format.entries",
     "frame": "roquet.wire.frame",
     "lane": "roquet.broker.core.lane",
+    "page": "roquet.store.format.page",
     "record": "roquet.store.format.record",
 }
 

@@ -1,8 +1,11 @@
-"""`roquet up`, `roquet namesrv`, `roquet broker`, `roquet version`.
+"""The `roquet` command: programs to start, and daily work with a cluster.
 
-Reads flags, asks `runtime.settings` to make settings of them, and runs the programs until SIGTERM or
-Ctrl-C. Each command prints one line that begins with `ready` once it serves. Nothing here knows how a
-broker works.
+    up · namesrv · broker        run until SIGTERM or Ctrl-C; print a line `ready …` once they serve
+    send · consume · tail        messages
+    topic · group · message · dlq · cluster · bench      administration, each in a file of its own
+
+Commands import what they need when they run: `roquet version` and `roquet up` stay quick. Nothing here
+knows how a broker or a client works.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from typing import Annotated
 import typer
 
 from roquet import __version__
+from roquet.cli import bench, cluster, consume, dlq, group, message, send, topic
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Roquet: a message queue compatible with Apache RocketMQ.",
@@ -80,6 +83,20 @@ def version() -> None:
     print(f"roquet {__version__} · Python {sys.version.split()[0]} · wire and store of Apache RocketMQ 5.5.0")
     for name, is_compiled in kernels().items():
         print(f"  {name:<8} {'compiled' if is_compiled else 'plain Python'}")
+
+
+app.command()(send.send)
+app.command()(consume.consume)
+app.command()(consume.tail)
+for _name, _part in {
+    "topic": topic,
+    "group": group,
+    "message": message,
+    "dlq": dlq,
+    "cluster": cluster,
+    "bench": bench,
+}.items():
+    app.add_typer(_part.app, name=_name)
 
 
 def main() -> None:

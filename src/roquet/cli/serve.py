@@ -206,7 +206,8 @@ def _welcome(names: tuple[str, int], broker: tuple[str, int], root: str) -> str:
   Broker       {broker[0]}:{broker[1]}
   Messages in  {root}
 
-  Send a first message with any RocketMQ client, for example with Apache's tools:
-    mqadmin sendMessage -n {names[0]}:{names[1]} -t hello -p "Hello, Roquet!"
+  Send a first message and see it arrive, from another terminal:
+    roquet send -n {names[0]}:{names[1]} hello "Hello, Roquet!"
+    roquet tail -n {names[0]}:{names[1]} hello --from earliest
   The README shows a first send and receive from Python and from Java. Stop with Ctrl-C.
 """
