@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+QUEUE  := $(VENV)/.queue-installed
 STAMP  := $(VENV)/.installed
 TIDY   := --stdin-filename src/roquet/sync.py -
 SYNC   := $(BIN)/python -m roquet.client.describe_sync | $(BIN)/ruff check -q --fix --select I,F401 $(TIDY) \
@@ -13,15 +14,23 @@ SYNC   := $(BIN)/python -m roquet.client.describe_sync | $(BIN)/ruff check -q --
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml setup.py $(shell find src -name '*.p[xy][dx]')
+SOURCES := pyproject.toml setup.py $(shell find src -name '*.p[xy][dx]')
+
+$(QUEUE): $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(STAMP): $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@touch $@
+	@touch $(QUEUE) $@
 
-setup: $(STAMP) ## create .venv and install Roquet into it, with everything the tests need
+setup: $(QUEUE) ## create .venv and install Roquet into it, with everything the tests need
 
-up: $(STAMP) ## start name server and broker in one process, with a store under ./data
+up: $(QUEUE) ## start name server and broker in one process, with a store under ./data
 	@exec $(BIN)/roquet up --store data
 
 test: $(STAMP) ## run all tests; those that drive Apache's jars need Java, Maven, Go and Node
