@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bench.kinds import BODY_BYTES, SENDER_THREADS, Kind
 from bench.probe import TOPIC
 from bench.process_info import CpuTrace
-from bench.reports import REPORT_SPAN_S, Report, combine, consumed_reports, sent_reports
+from bench.reports import REPORT_SPAN_S, Report, batched_reports, combine, consumed_reports, sent_reports
 from tests.peers import jars
 from tests.peers.child import Child, ChildError
 
@@ -74,6 +74,25 @@ def consume(namesrv: str, home: Path, broker_pid: int) -> Load:
     return load
 
 
+def own_send(namesrv: str, topic: str, home: Path) -> Load:
+    """Send for ten seconds of warm-up and one window of nine; the CPU time is the client's own."""
+    words = ["-n", namesrv, "-t", topic, "-w", str(SENDER_THREADS), "-s", str(BODY_BYTES), "-ri", "1000"]
+    return _own("Producer", home, words, sent_reports, 1 + REPORT_SPAN_S)
+
+
+def own_send_batch(namesrv: str, topic: str, home: Path, senders: int, batch: int) -> Load:
+    """Do the same with batches."""
+    sizes = ["-w", str(senders), "-s", str(BODY_BYTES), "-b", str(batch)]
+    words = ["-n", namesrv, "-t", topic, *sizes, "-ri", "1000"]
+    return _own("BatchProducer", home, words, batched_reports, 1 + REPORT_SPAN_S)
+
+
+def own_consume(namesrv: str, topic: str, group: str, home: Path) -> Load:
+    """Consume a backlog for five seconds of warm-up and one window of nine; the CPU time is the client's."""
+    words = ["-n", namesrv, "-t", topic, "-g", group, "-w", str(CONSUMER_THREADS), "-ri", "1000"]
+    return _own("Consumer", home, words, consumed_reports, CONSUMED_LINE)
+
+
 def latencies(namesrv: str, home: Path, warm_up_s: int, measured_s: int) -> Latency:
     """Send with our own program and return the 99th percentile."""
     home.mkdir(parents=True, exist_ok=True)
@@ -96,6 +115,13 @@ def first_complaint(home: Path) -> str:
     return next((line.strip() for line in lines if "Exception:" in line), "its log says nothing")
 
 
+def _own(program: str, home: Path, words: list[str], parse: Callable[[str], list[Report]], line: int) -> Load:
+    with _start(program, home, words) as client:
+        load = _measure(client, parse, client.pid, [line])
+        client.kill()
+    return load
+
+
 def _start(program: str, home: Path, words: list[str]) -> Child:
     home.mkdir(parents=True, exist_ok=True)
     main = f"org.apache.rocketmq.example.benchmark.{program}"
@@ -114,11 +140,12 @@ def _jvm(home: Path) -> list[str]:
     return [jars.java(), *CLIENT_JVM, BINARY_HEADERS, *places, *jars.OPENS]
 
 
-def _measure(
-    client: Child, parse: Callable[[str], list[Report]], broker_pid: int, chosen: Sequence[int]
-) -> Load:
-    """Read the chosen lines, counted from 1, each of which covers the nine seconds before it."""
-    trace = CpuTrace(broker_pid)
+def _measure(client: Child, parse: Callable[[str], list[Report]], pid: int, chosen: Sequence[int]) -> Load:
+    """Read the chosen lines, counted from 1, each of which covers the nine seconds before it.
+
+    `pid` is the process whose CPU time is told.
+    """
+    trace = CpuTrace(pid)
     used_cpu_s = 0.0
     for number in chosen:
         now = _wait_for_line(client, parse, number, trace)

@@ -6,7 +6,7 @@ All programs take a snapshot of their counters each second and report, with `-ri
 tenth on: the difference between the newest snapshot and the one nine seconds before. So line n and line n+9
 cover times that touch and do not overlap. The timer's program knows no `-ri` and reports every ten seconds,
 on the last nine of them. Reference: org.apache.rocketmq.example.benchmark, 5.5.0: Producer, Consumer,
-TransactionProducer, timer.TimerProducer.
+TransactionProducer, BatchProducer, timer.TimerProducer.
 """
 
 import re
@@ -25,6 +25,10 @@ _TIMED = re.compile(
 )
 _TRANSACTED = re.compile(
     r"Send TPS: +(\d+) \| Max RT\(ms\): +(\d+) \| AVG RT\(ms\): +(\S+) \| Send Failed: (\d+) \| Check:"
+)
+_BATCHED = re.compile(
+    r"Send TPS: \d+ \| Send MPS: (\d+) \| Max RT\(ms\): \d+ \| Average RT\(ms\): +(\S+) "
+    r"\| Average Message RT\(ms\): +\S+ \| Send Failed: (\d+)"
 )
 _CONSUMED = re.compile(r"Consume TPS: (\d+) \|.*\| Consume Fail: (\d+)")
 
@@ -48,6 +52,15 @@ def sent_reports(text: str) -> list[Report]:
 def timed_reports(text: str) -> list[Report]:
     """Return the lines of the timer's producer, ten seconds apart."""
     return _sent(text, _TIMED)
+
+
+def batched_reports(text: str) -> list[Report]:
+    """Return the lines of the batch producer: messages, and not batches, each second."""
+    return [
+        Report(float(found[1]), _number(found[2]), int(found[3]))
+        for line in _whole_lines(text)
+        if (found := _BATCHED.search(line))
+    ]
 
 
 def transacted_reports(text: str) -> list[Report]:

@@ -40,20 +40,50 @@ class Result:
         return path
 
 
+class Tally:
+    """Numbers by name, round by round, and why some are missing; `part` is in the file's name."""
+
+    def __init__(self, part: str, about: Mapping[str, Any]) -> None:
+        self.part = part
+        self.about = dict(about)
+        self.rounds: list[dict[str, float]] = []
+        self.notes: dict[str, str] = {}
+
+    def save(self, name: str) -> Path:
+        """Write the file and return its path."""
+        FOLDER.mkdir(exist_ok=True)
+        path = FOLDER / f"{name}-{self.part}.json"
+        content = {**self.about, "notes": self.notes, "rounds": self.rounds}
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        return path
+
+
+def about(mode: str) -> dict[str, Any]:
+    """Return what there is to know about this commit, this hour and this machine."""
+    return {
+        "commit": _commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "mode": mode,
+        "apache": jars.APACHE_VERSION,
+        "machine": process_info.machine(jars.java()),
+        "broker_conf": servers.BROKER_CONF,
+        "broker_jvm": " ".join(servers.BROKER_JVM),
+        "client_jvm": " ".join(CLIENT_JVM),
+    }
+
+
 def begun(mode: str) -> Result:
-    """Return an empty result that knows about this commit, this hour and this machine."""
-    return Result(
-        {
-            "commit": _commit(),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "mode": mode,
-            "apache": jars.APACHE_VERSION,
-            "machine": process_info.machine(jars.java()),
-            "broker_conf": servers.BROKER_CONF,
-            "broker_jvm": " ".join(servers.BROKER_JVM),
-            "client_jvm": " ".join(CLIENT_JVM),
-        }
-    )
+    """Return an empty result that knows where it comes from."""
+    return Result(about(mode))
+
+
+def load_tally(name: str, part: str) -> Tally:
+    """Read a file that `Tally.save` wrote; raises OSError, KeyError or ValueError when it is none."""
+    stored = json.loads((FOLDER / f"{name}-{part}.json").read_text())
+    rounds, notes = stored.pop("rounds"), stored.pop("notes")
+    tally = Tally(part, stored)
+    tally.rounds, tally.notes = rounds, notes
+    return tally
 
 
 def load(path: Path) -> Result:

@@ -7,6 +7,7 @@ import pytest
 from bench.reports import (
     REPORT_SPAN_S,
     Report,
+    batched_reports,
     combine,
     consumed_reports,
     sent_reports,
@@ -53,6 +54,15 @@ def test_the_consumer_s_lines_are_read() -> None:
 
 def test_the_timer_s_lines_are_read() -> None:
     assert timed_reports(TIMED) == [Report(9012.0, 7.101, 0), Report(11_870.0, 15.391, 7)]
+
+
+def test_the_batch_producer_s_lines_count_messages() -> None:
+    text = (
+        "Current Time: 2026-11-15 13:30:01,001 | Send TPS: 410 | Send MPS: 104960 | Max RT(ms): 93 | "
+        "Average RT(ms):  19.453 | Average Message RT(ms):   0.076 | Send Failed: 2 | "
+        "Send Message Failed: 512\n"
+    )
+    assert batched_reports(text) == [Report(104_960.0, 19.453, 2)]
 
 
 def test_the_transaction_producer_s_lines_are_read() -> None:

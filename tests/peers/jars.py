@@ -80,9 +80,13 @@ def _program(name: str, remedy: str) -> str:
     return path
 
 
-def _resolved(profile: str) -> str:
+def project_classpath(pom: Path, profile: str) -> str:
+    """Return the jars of a profile of a pom that is kept elsewhere."""
+    return _resolved(profile, pom)
+
+
+def _resolved(profile: str, pom: Path = JAVA_PROJECT / "pom.xml") -> str:
     """Return the jars of one profile, asking Maven only when no earlier answer is still good."""
-    pom = JAVA_PROJECT / "pom.xml"
     answer = CACHE / f"{profile}-{_digest([pom])}.classpath"
     if answer.exists():
         jars = answer.read_text()
