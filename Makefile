@@ -43,6 +43,7 @@ check: $(STAMP) ## format, lint, types, layers, generated files
 	$(BIN)/lint-imports
 	@$(BIN)/python -m roquet.wire.describe | cmp - docs/protocol.md || { echo "run make docs" >&2; exit 1; }
 	@$(SYNC) | cmp - src/roquet/sync.py || { echo "run make docs" >&2; exit 1; }
+	@$(BIN)/python -m roquet.spark.describe --check || { echo "run make docs" >&2; exit 1; }
 
 bench: $(STAMP) ## measure against Apache 5.5.0 on this machine and print the table
 	$(BIN)/python -m bench
@@ -53,6 +54,7 @@ sim: $(STAMP) ## run the simulation on new seeds for half a minute; SEED=n repla
 docs: $(STAMP) ## write the generated pages and the synchronous client anew
 	$(BIN)/python -m roquet.wire.describe > docs/protocol.md
 	$(SYNC) > $(VENV)/sync.py && mv $(VENV)/sync.py src/roquet/sync.py
+	$(BIN)/python -m roquet.spark.describe
 
 clean: ## remove what was built, not the data
 	rm -rf $(VENV) build .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

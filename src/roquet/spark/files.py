@@ -67,6 +67,8 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from roquet.store_reader import read_range
 
+        if partition.value is None:  # Spark makes one partition of nothing where a plan has none
+            return iter(())
         given = self._given
         return read_range(
             partition.value, self._filter(), columns=self._names, rows=given["arrowBatchRows"],

@@ -73,6 +73,11 @@ class Table:
                 values[option.name] = option.default
         return values
 
+    def named(self, given: Mapping[str, str]) -> set[str]:
+        """Return which options were given, by their own names."""
+        found = (self._by_name.get(name.lower()) for name in given)
+        return {option.name for option in found if option is not None}
+
     def passed_through(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the settings of the client, without their prefix."""
         return {
@@ -87,7 +92,9 @@ class Table:
         for option in self.options:
             default = "(required)" if option.default is REQUIRED else _shown(option.default)
             names = " · ".join(f"`{name}`" for name in (option.name, *option.aliases))
-            lines.append(f"| {names} | {option.kind.name} | {default} | {option.used_by} | {option.doc} |")
+            lines.append(
+                f"| {names} | {option.kind.name} | {default} | {option.used_by} | {_cell(option.doc)} |"
+            )
         return "\n".join(lines) + "\n"
 
     def docstring(self) -> str:
@@ -108,9 +115,26 @@ class Table:
             raise OptionError(f"{wants}, not {text[:80]!r}: {error}") from None
 
 
+def client_settings(passed: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+    """Return what goes to the client; raises OptionError for a setting that it does not have."""
+    by_name = {name.lower(): name for name in known}
+    for name in passed:
+        if name.lower() not in by_name:
+            near = difflib.get_close_matches(name.lower(), by_name, 1, 0.6)
+            offer = f"did you mean {PASS_THROUGH}{near[0]}?" if near else f"it has {', '.join(known)}"
+            raise OptionError(f"the client has no setting {PASS_THROUGH}{name}: {offer}")
+    return {by_name[name.lower()]: text for name, text in passed.items()}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def _shown(default: Any) -> str:
     if default is None or default == () or default == "":
         return ""
+    if isinstance(default, timedelta):
+        return _shown_duration(default)
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
@@ -159,6 +183,15 @@ def _duration(text: str) -> timedelta:
     if unit not in _UNITS:
         raise ValueError("its unit must be ms, s, m, h or d")
     return timedelta(seconds=float(digits) * _UNITS[unit])
+
+
+def _shown_duration(duration: timedelta) -> str:
+    ms = duration // timedelta(milliseconds=1)
+    for unit in ("d", "h", "m", "s"):
+        length_ms = int(_UNITS[unit] * 1000)
+        if ms and ms % length_ms == 0:
+            return f"{ms // length_ms}{unit}"
+    return f"{ms}ms"
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ TYPES: Final = {
     "flag": "int",
     "log_offset": "bigint",
     "damage": "string",
+    "value_error": "string",
 }
 
 
@@ -38,7 +39,7 @@ def ddl(names: Sequence[str]) -> str:
     return ", ".join(f"{name} {TYPES[name]}" for name in names)
 
 
-def projection(schema: StructType, offered: Sequence[str]) -> list[str]:
+def projection(schema: StructType, offered: Sequence[str], any_type: Sequence[str] = ()) -> list[str]:
     """Return which columns a schema asks for; raises OptionError for one that there is not, or not so."""
     names = []
     for field in schema.fields:
@@ -46,7 +47,7 @@ def projection(schema: StructType, offered: Sequence[str]) -> list[str]:
             near = difflib.get_close_matches(field.name, offered, 1, 0.5)
             offer = f"did you mean {near[0]}?" if near else f"there are {', '.join(offered)}"
             raise OptionError(f"there is no column {field.name}: {offer}")
-        if field.dataType.simpleString() != TYPES[field.name]:
+        if field.name not in any_type and field.dataType.simpleString() != TYPES[field.name]:
             raise OptionError(
                 f"column {field.name} is {TYPES[field.name]}, not {field.dataType.simpleString()}: "
                 "ask for it as it is and cast it in the query"

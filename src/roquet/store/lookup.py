@@ -19,7 +19,7 @@ from roquet.store.format.queue_ext import ADDRESS_MAX, Unit
 from roquet.store.index import Index
 from roquet.store.noted import tag_codes_of, unwanted, with_tag_codes
 from roquet.store.queues import Queue, Queues
-from roquet.store.reading import Ask, LogRange, Selected, cut, select, slices, spans
+from roquet.store.reading import Ask, LogRange, Selected, cut, pick, select, slices, spans, stretch
 from roquet.store.settings import StoreSettings
 from roquet.store.sifting import HOT_BYTES_MAX, Sift
 
@@ -75,6 +75,11 @@ class Lookup:
                 break
         if not selected.places:
             return self._got(queue, selected, [])
+        if ask.bulk and (near := stretch(selected.places)) is not None:
+            found_near = self._log.segments.try_read_many((near,))
+            if found_near is not None:
+                records = pick(selected.places, found_near, near[0])
+                return self._got(queue, selected, records, (b"".join(records),))
         joined = spans(selected.places)
         whole = self._log.segments.try_read_many(joined)
         if whole is not None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from roquet.model.match import Match
 from roquet.model.status import GetStatus
-from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, FILLER_SIZE, unpack_all
+from roquet.store.format.queue_entry import ENTRY_SIZE_BYTES, FILLER_SIZE, unpack_all, unpack_places
 from roquet.store.format.queue_ext import ADDRESS_MAX
 from roquet.store.settings import StoreSettings
 
@@ -27,11 +27,16 @@ BULK_COUNT_MAX = 16_384
 """Messages that one bulk read takes at most: choosing them must not hold up others for long."""
 
 
+STRETCH_BYTES_MAX = 16 * 1024 * 1024
+STRETCH_BYTES_EACH = 8 * 1024
+"""Bytes that are copied in the time of one read more (measured: 1 µs)."""
+
+
 class Limit(NamedTuple):
     """How much one read may take."""
 
     size_bytes: int
-    count: int
+    messages: int
 
 
 class Ask(NamedTuple):
@@ -123,16 +128,15 @@ def _select_run(data: bytes, ask: Ask, log: LogRange, max_bytes: int) -> Selecte
 
     Within a queue log offsets ascend, so that the first and the last one speak for all.
     """
-    entries = list(unpack_all(data))[: max(min(ask.max_count, BULK_COUNT_MAX), 1)]
-    ends = list(accumulate(size for _, size, _ in entries))
+    places = list(unpack_places(data))[: max(min(ask.max_count, BULK_COUNT_MAX), 1)]
+    ends = list(accumulate([size for _, size in places]))
     count = max(bisect_right(ends, max_bytes), 1)
-    if not entries or ends[count - 1] >= FILLER_SIZE or entries[0][0] < log.min_offset:
+    if not places or ends[count - 1] >= FILLER_SIZE or places[0][0] < log.min_offset:
         return None
-    last_log_offset, last_size, _ = entries[count - 1]
+    last_log_offset, last_size = places[count - 1]
     if last_log_offset + last_size > log.end_offset:
         return None
-    places = [(log_offset, size) for log_offset, size, _ in entries[:count]]
-    return Selected(GetStatus.FOUND, ask.queue_offset + count, places, last_log_offset)
+    return Selected(GetStatus.FOUND, ask.queue_offset + count, places[:count], last_log_offset)
 
 
 def spans(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -147,6 +151,23 @@ def spans(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             joined.append((log_offset, size))
     return joined
+
+
+def stretch(places: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return one read (log offset, size) that covers all records; None when it would be far longer.
+
+    Where queues take turns in the log a read of its own for each record costs more than the bytes between.
+    """
+    first, (last, last_size) = places[0][0], places[-1]
+    size_bytes = last + last_size - first
+    is_near = size_bytes <= min(STRETCH_BYTES_MAX, len(places) * STRETCH_BYTES_EACH)
+    return (first, size_bytes) if is_near else None
+
+
+def pick(places: Sequence[tuple[int, int]], data: bytearray, log_offset: int) -> list[bytes | memoryview]:
+    """Return the records out of a stretch of the log that begins at an offset."""
+    view = memoryview(data)
+    return [view[start - log_offset : start - log_offset + size] for start, size in places]
 
 
 def cut(places: Sequence[tuple[int, int]], found: Sequence[bytes]) -> list[bytes | memoryview]:

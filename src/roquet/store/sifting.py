@@ -81,7 +81,7 @@ class Sift:
     def _is_enough(self) -> bool:
         ask = self._ask
         recent, _ = ask.limits(self._settings)
-        count = min(max(ask.max_count, 1), recent.count)
+        count = min(max(ask.max_count, 1), recent.messages)
         size_bytes = min(ask.max_bytes, recent.size_bytes)
         is_full = len(self._kept) >= count or self._kept_bytes > size_bytes
         return is_full or self.looked_bytes >= TOTAL_BYTES_MAX

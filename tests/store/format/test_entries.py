@@ -23,6 +23,9 @@ class Kernel(Protocol):
     """What both twins can do."""
 
     def key_rows(self, entries: Sequence[Entry]) -> bytes: ...
+    def queue_rows(
+        self, entries: Sequence[Entry], owners: Sequence[int], counts: Sequence[int]
+    ) -> list[bytes]: ...
     def file_rows(
         self,
         rows: bytes,
@@ -68,6 +71,24 @@ def test_a_row_for_each_key(kernel: Kernel) -> None:
         (key_hash("t", "a"), 1, 5), (key_hash("t", "ä𐍈"), 1, 5), (key_hash("ü", ""), 4, 5)
     )
     assert kernel.key_rows([]) == b""
+
+
+def test_each_queue_gets_its_entries(kernel: Kernel) -> None:
+    entries = [entry(offset, "t")._replace(tag_code=-offset) for offset in range(4)]
+    first, second, none = kernel.queue_rows(entries, [1, 0, 1, 1], [1, 3, 0])
+    assert first == pack(1, 100, -1)
+    assert second == pack(0, 100, 0) + pack(2, 100, -2) + pack(3, 100, -3)
+    assert none == b""
+
+
+@pytest.mark.parametrize(
+    ("owners", "counts"), [([0], [2]), ([0, 0], [1]), ([0, 0], [1, 1]), ([0, 2], [1, 1]), ([0, 1], [2])]
+)
+def test_entries_that_were_counted_wrongly_are_refused(
+    kernel: Kernel, owners: list[int], counts: list[int]
+) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        kernel.queue_rows([entry(1, "t"), entry(2, "t")], owners, counts)
 
 
 def test_rows_become_entries_and_slot_words(kernel: Kernel) -> None:

@@ -1,0 +1,58 @@
+"""One Spark session for the whole run, and brokers to read from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from roquet.testing import ThreadedBroker
+from tests.spark.shop import Shop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session on two cores; workers run the Python of the tests."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    from pyspark.sql import SparkSession
+
+    import roquet.spark
+
+    builder = SparkSession.builder.master("local[2]").appName("roquet-tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    roquet.spark.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """A broker of the test's own in this process, on a clock that the test moves."""
+    broker = ThreadedBroker(tmp_path / "roquet", {})
+    try:
+        with Shop(broker.namesrv) as shop:
+            shop.broker = broker
+            yield shop
+    finally:
+        broker.close()
