@@ -19,8 +19,11 @@ KERNELS = (
     "roquet.store.format._entries_c",
     "roquet.store.format._page_c",
     "roquet.store.format._record_c",
+    "roquet.store.format._run_c",
+    "roquet.broker.core._batch_c",
     "roquet.broker.core._lane_c",
     "roquet.broker.core._redraft_c",
+    "roquet.broker.features.timer._parked_c",
     "roquet.model._properties_c",
 )
 PURE = os.environ.get("ROQUET_PURE") == "1"

@@ -9,11 +9,9 @@ from typing import Final
 
 from roquet.wire.requests.client import QueryAssignment
 from roquet.wire.requests.names import NotifyMinBrokerId
-from roquet.wire.requests.transaction import EndHalves
 from roquet.wire.row import Header
 
 UNSUPPORTED: Final[dict[type[Header], str]] = {
-    EndHalves: "clients that know it end their halves one by one where it is not answered",
     QueryAssignment: "shares of queues are worked out by the clients; Java's falls back to that by itself",
     NotifyMinBrokerId: "there are no slaves yet, so the smallest broker id is always ours",
 }

@@ -15,11 +15,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from roquet.model.message import Draft, Entry, Host, SysFlag
+from roquet.model.message import Draft, Entry, Host
 from roquet.model.status import Appended, PutStatus
 from roquet.ports import Clock
 from roquet.store.format import record
-from roquet.store.queues import Queue
+from roquet.store.format.run import Share, Shared, lay_out
+from roquet.store.queues import Queue, Queues, is_name
 from roquet.store.segments import Segments, StoreDamaged
 from roquet.store.settings import StoreSettings
 
@@ -27,14 +28,19 @@ log = logging.getLogger("roquet.store")
 
 ZEROS = bytes(1024 * 1024)
 
-_TRANSACTION_PREPARED = int(SysFlag.TRANSACTION_PREPARED)
-
 Done = Callable[[Appended], None]
 
 
-def has_queue_entry(sys_flag: int) -> bool:
-    """Return whether such a record appears in its queue: prepared and rolled-back ones do not."""
-    return not sys_flag & _TRANSACTION_PREPARED
+class Place(NamedTuple):
+    """A queue that drafts of an append go to: how many, and the offset of the first.
+
+    `is_queued` says whether it gets entries of them.
+    """
+
+    queue: Queue
+    message_count: int
+    is_queued: bool
+    first_offset: int
 
 
 class Waiting:
@@ -47,22 +53,25 @@ class Waiting:
         "end_offset",
         "entries",
         "is_answered",
+        "owners",
+        "places",
         "properties",
-        "queues",
     )
 
     def __init__(
         self,
         appended: Appended,
         entries: list[Entry],
-        queues: list[Queue],
+        places: Sequence[Place],
+        owners: Sequence[int],
         end_offset: int,
         done: Done,
         properties: bytes,
     ) -> None:
         self.appended = appended
         self.entries = entries
-        self.queues = queues
+        self.places = places
+        self.owners = owners
         self.end_offset = end_offset
         self.done = done
         self.properties = properties
@@ -117,11 +126,17 @@ class CommitLog:
         return min(self.segments.min_offset, self.written_offset)
 
     def append(
-        self, drafts: Sequence[Draft], queues: list[Queue], done: Done, settings: StoreSettings
+        self,
+        drafts: Sequence[Draft],
+        shared: Shared,
+        queues: Sequence[Queue],
+        done: Done,
+        settings: StoreSettings,
     ) -> str:
         """Give the drafts their places and keep their bytes for the next `write`.
 
-        Returns an empty text, or why the drafts can never be stored.
+        `shared` are the drafts by queue, and `queues` those queues. Returns an empty text, or why the drafts
+        can never be stored.
         """
         store_ms = self._clock.now_ms()
         if store_ms < self.last_store_ms:
@@ -129,7 +144,13 @@ class CommitLog:
         else:
             self.last_store_ms = store_ms
         start = self.end_offset
-        data, entries = self._encode(drafts, queues, start, store_ms, settings)
+        places = [
+            Place(queue, share.message_count, share.is_queued, queue.next_offset if share.is_queued else 0)
+            for share, queue in zip(shared.shares, queues, strict=True)
+        ]
+        queue_offsets = _queue_offsets(places, shared.owners)
+        told = (store_ms, self._store_host, settings.delay_levels_ms, settings.append_property_crc)
+        data, entries = lay_out(drafts, queue_offsets, start, *told)
         size = len(data)
         file_size = self.segments.file_size_bytes
         free = file_size - start % file_size
@@ -138,64 +159,21 @@ class CommitLog:
         if size + record.BLANK_SIZE_BYTES_MIN > free:
             self._add(record.blank(free), start)
             start += free
-            data, entries = self._encode(drafts, queues, start, store_ms, settings)
+            data, entries = lay_out(drafts, queue_offsets, start, *told)
         run = self._add(data, start)
         self.end_offset = start + size
-        for queue, entry in zip(queues, entries, strict=True):
-            if not entry.sys_flag & _TRANSACTION_PREPARED:
-                queue.next_offset += 1
+        for queue, count, is_queued, _ in places:
+            if is_queued:
+                queue.next_offset += count
         log_offsets = [entry.log_offset for entry in entries]
-        queue_offsets = [entry.queue_offset for entry in entries]
         appended = Appended(
             PutStatus.PUT_OK, log_offsets, queue_offsets[0], store_ms, size, queue_offsets=queue_offsets
         )
-        run.waiting.append(Waiting(appended, entries, queues, self.end_offset, done, drafts[0].properties))
+        run.waiting.append(
+            Waiting(appended, entries, places, shared.owners, self.end_offset, done, drafts[0].properties)
+        )
         self.pending_bytes += size
         return ""
-
-    def _encode(
-        self,
-        drafts: Sequence[Draft],
-        queues: list[Queue],
-        log_offset: int,
-        store_ms: int,
-        settings: StoreSettings,
-    ) -> tuple[bytes, list[Entry]]:
-        encode = record.encode_with_crc if settings.append_property_crc else record.encode
-        parts: list[bytes] = []
-        entries: list[Entry] = []
-        ahead: dict[Queue, int] = {}
-        for draft, queue in zip(drafts, queues, strict=True):
-            queue_offset = 0
-            if not draft.sys_flag & _TRANSACTION_PREPARED:
-                queue_offset = ahead.get(queue, queue.next_offset)
-                ahead[queue] = queue_offset + 1
-            part = encode(draft, queue_offset, log_offset, store_ms, self._store_host)
-            tag_code = draft.tag_code
-            if draft.topic == record.DELAY_TOPIC:
-                # The entry carries the time of delivery, counted from the store time: the same rule that
-                # rebuilds it after a crash.
-                tag_code, _ = record.describe(
-                    draft.topic, draft.properties, store_ms, settings.delay_levels_ms
-                )
-            entries.append(
-                Entry(
-                    log_offset,
-                    len(part),
-                    draft.topic,
-                    draft.queue_id,
-                    queue_offset,
-                    tag_code,
-                    store_ms,
-                    draft.sys_flag,
-                    draft.prepared_log_offset,
-                    draft.keys,
-                    draft.properties,
-                )  # fmt: skip
-            )
-            parts.append(part)
-            log_offset += len(part)
-        return (parts[0] if len(parts) == 1 else b"".join(parts)), entries
 
     def _add(self, data: bytes, log_offset: int) -> Run:
         file_size = self.segments.file_size_bytes
@@ -234,9 +212,9 @@ class CommitLog:
     def _take_back(self, end_offset: int, failed: list[Waiting]) -> None:
         self.end_offset = self.written_offset = end_offset
         for waiting in reversed(failed):
-            for queue, entry in zip(waiting.queues, waiting.entries, strict=True):
-                if has_queue_entry(entry.sys_flag):
-                    queue.next_offset -= 1
+            for queue, count, is_queued, _ in waiting.places:
+                if is_queued:
+                    queue.next_offset -= count
         try:
             self._clear_torn()
         except (OSError, StoreDamaged):
@@ -262,23 +240,51 @@ class CommitLog:
         return self._torn is not None
 
 
-def refusal(draft: Draft, settings: StoreSettings) -> Appended | None:
-    """Return why a draft can never be stored, or None when it can."""
-    size = len(draft.topic)
-    if size > record.V1_TOPIC_CHARS_MAX and not draft.topic.startswith("%RETRY%"):
+def _queue_offsets(places: Sequence[Place], owners: Sequence[int]) -> list[int]:
+    """Return the queue offset of each draft; those without an entry have 0."""
+    if len(places) == 1:
+        _, count, is_queued, first_offset = places[0]
+        return list(range(first_offset, first_offset + count)) if is_queued else [0] * count
+    following = [place.first_offset for place in places]
+    steps = [int(place.is_queued) for place in places]
+    queue_offsets: list[int] = []
+    for owner in owners:
+        queue_offsets.append(following[owner])
+        following[owner] += steps[owner]
+    return queue_offsets
+
+
+def refusal(
+    drafts: Sequence[Draft], shares: Sequence[Share], queues: Queues, settings: StoreSettings
+) -> Appended | None:
+    """Return why the first draft that can never be stored cannot, or None when all can."""
+    for topic, queue_id, *_ in shares:
+        if queues.find(topic, queue_id) is None and not is_name(topic, queue_id):
+            return _illegal(f"{topic!r}/{queue_id} cannot name a queue: letters, digits, %|_+-")
+    if all(
+        _fault(some.topic, some.body_bytes_max, some.properties_bytes_max, settings) is None
+        for some in shares
+    ):
+        return None
+    faults = (_fault(each.topic, len(each.body), len(each.properties), settings) for each in drafts)
+    return next(fault for fault in faults if fault is not None)
+
+
+def _fault(topic: str, body_bytes: int, properties_bytes: int, settings: StoreSettings) -> Appended | None:
+    size = len(topic)
+    if size > record.V1_TOPIC_CHARS_MAX and not topic.startswith("%RETRY%"):
         return _illegal(f"the topic has {size} characters; {record.V1_TOPIC_CHARS_MAX} are allowed")
-    if len(draft.body) > settings.message_size_bytes_max:
+    if body_bytes > settings.message_size_bytes_max:
         return _illegal(
-            f"the body has {len(draft.body)} bytes; {settings.message_size_bytes_max} are allowed: "
+            f"the body has {body_bytes} bytes; {settings.message_size_bytes_max} are allowed: "
             "send less, or raise maxMessageSize"
         )
-    properties_size = len(draft.properties)
     if settings.append_property_crc:
-        properties_size += record.CRC_PROPERTY_SIZE_BYTES + 1
-    if properties_size > record.PROPERTIES_BYTES_MAX:
+        properties_bytes += record.CRC_PROPERTY_SIZE_BYTES + 1
+    if properties_bytes > record.PROPERTIES_BYTES_MAX:
         return Appended(
             PutStatus.PROPERTIES_SIZE_EXCEEDED,
-            reason=f"the properties have {properties_size} bytes; {record.PROPERTIES_BYTES_MAX} are allowed",
+            reason=f"the properties have {properties_bytes} bytes; {record.PROPERTIES_BYTES_MAX} are allowed",
         )
     return None
 

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from roquet.model.message import Entry
-from roquet.store.commitlog import Waiting, has_queue_entry
+from roquet.store.commitlog import Waiting
+from roquet.store.format.entries import queue_rows
 from roquet.store.index import Index
 from roquet.store.logscan import Stretch
 from roquet.store.queues import Queues
@@ -40,19 +41,30 @@ class Dispatch:
 
     def run(self, stored: Sequence[Waiting]) -> None:
         """Make these appends visible; they follow the last ones that were."""
-        add = self._queues.add
-        note = self._queues.note if self._queues.is_extending else None
         entries: list[Entry] = []
         for waiting in stored:
-            for queue, entry in zip(waiting.queues, waiting.entries, strict=True):
-                if has_queue_entry(entry.sys_flag) and not queue.is_gone:
-                    assert queue.max_offset == entry.queue_offset, f"{queue.folder}: order of dispatch"
-                    tag_code = entry.tag_code if note is None else note(queue, entry)
-                    add(queue, entry.log_offset, entry.size_bytes, tag_code)
+            self._enqueue(waiting)
             entries += waiting.entries
         self._tell(entries)
         self.offset = stored[-1].end_offset
         self.store_ms = entries[-1].store_ms
+
+    def _enqueue(self, waiting: Waiting) -> None:
+        """Make the entries of an append visible as the next ones of their queues."""
+        queues, places = self._queues, waiting.places
+        for queue, _, is_queued, first_offset in places:
+            if is_queued and not queue.is_gone:
+                assert queue.max_offset == first_offset, f"{queue.folder}: order of dispatch"
+        if queues.is_extending:
+            for entry, owner in zip(waiting.entries, waiting.owners, strict=True):
+                queue, _, is_queued, _ = places[owner]
+                if is_queued and not queue.is_gone:
+                    queues.add(queue, entry.log_offset, entry.size_bytes, queues.note(queue, entry))
+            return
+        rows = queue_rows(waiting.entries, waiting.owners, [place.message_count for place in places])
+        for (queue, _, is_queued, _), some in zip(places, rows, strict=True):
+            if is_queued and not queue.is_gone:
+                queues.extend(queue, some)
 
     def run_recovered(self, stretch: Stretch) -> None:
         """Pass recovered records to the index and the listeners; recovery itself fills the queues."""

@@ -26,11 +26,12 @@ from roquet.store.dispatch import Dispatch, Listener
 from roquet.store.flush import Flush
 from roquet.store.format.queue_entry import QueueEntry
 from roquet.store.format.queue_ext import Unit
+from roquet.store.format.run import share_out
 from roquet.store.index import Index
 from roquet.store.index_refill import refill_index
 from roquet.store.logscan import LogScan
 from roquet.store.lookup import Lookup, QueryResult
-from roquet.store.queues import BitsOf, is_name, queues_of
+from roquet.store.queues import BitsOf, queues_of
 from roquet.store.reading import Ask
 from roquet.store.recovery import LogEnd, Recovery
 from roquet.store.segments import OpenFiles, Segments
@@ -248,19 +249,13 @@ class Store:
             self._refuse(Appended(PutStatus.SERVICE_NOT_AVAILABLE, reason=reason), done)
             return
         settings = self.settings
-        for draft in drafts:
-            refused = refusal(draft, settings)
-            is_known = self._queues.find(draft.topic, draft.queue_id) is not None
-            if refused is None and not is_known and not is_name(draft.topic, draft.queue_id):
-                refused = Appended(
-                    PutStatus.MESSAGE_ILLEGAL,
-                    reason=f"{draft.topic!r}/{draft.queue_id} cannot name a queue: letters, digits, %|_+-",
-                )
-            if refused is not None:
-                self._refuse(refused, done)
-                return
-        queues = [self._queues.get(draft.topic, draft.queue_id) for draft in drafts]
-        reason = self._log.append(drafts, queues, done, settings)
+        shared = share_out(drafts)
+        refused = refusal(drafts, shared.shares, self._queues, settings)
+        if refused is not None:
+            self._refuse(refused, done)
+            return
+        queues = [self._queues.get(share.topic, share.queue_id) for share in shared.shares]
+        reason = self._log.append(drafts, shared, queues, done, settings)
         if reason:
             self._refuse(Appended(PutStatus.MESSAGE_ILLEGAL, reason=reason), done)
         elif not self._is_turn_scheduled:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
-from roquet.client import Plain
+from roquet.client import Answered, Plain
 from roquet.model.message import Entry, format_properties, parse_properties
 from roquet.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from roquet.transport.dialer import Dialer
+from roquet.wire.bodies.batch import join_item
 from roquet.wire.codes import Code
 from roquet.wire.frame import Frame
-from roquet.wire.requests.send import Send, SendV2, Sent
+from roquet.wire.requests.send import Send, SendBatch, SendV2, Sent
 from tests.broker.stage import BROKER, CLIENT_HOST, Stage
 
 BORN_MS = 1_700_000_000_000
@@ -107,3 +109,61 @@ def test_a_run_is_stored_and_answered_like_single_messages() -> None:
     together, alone = play(SendV2), play(Send)
     assert together.answers == alone.answers
     assert together.records == alone.records
+
+
+def items(*properties: dict[str, str]) -> bytes:
+    return b"".join(
+        join_item(0, b"body %d" % number, format_properties(each).encode())
+        for number, each in enumerate(properties)
+    )
+
+
+def batch_to(topic: str) -> SendBatch:
+    return SendBatch("PG", topic, "TBW102", 4, 1, 0, BORN_MS, 0, "UNIQ_KEY\x01ABC\x02", batch=True)
+
+
+def test_the_messages_of_a_batch_go_where_each_belongs() -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        body = items({"UNIQ_KEY": "K0", "TAGS": "A"}, {"UNIQ_KEY": "K1", "DELAY": "3"}, {"KEYS": "ü b"}, {})
+        sent = Sent.decode((await client.ask(BROKER, batch_to("t"), body)).ext)
+        assert stage.broker is not None
+        entries = [entry for entries in stage.broker.store.walk(0) for entry in entries]
+        assert [entry.topic for entry in entries] == ["t", SCHEDULE_TOPIC, "t", "t"]
+        assert [entry.keys for entry in entries] == [("K0", "T#A"), ("K1",), ("ü", "b"), ()]
+        assert [entry.queue_offset for entry in entries] == [0, 0, 1, 2]
+        assert [int(each[-16:], 16) for each in sent.msg_id.split(",")] == [
+            entry.log_offset for entry in entries
+        ]
+        assert (sent.queue_id, sent.queue_offset, sent.transaction_id) == (1, 0, "ABC")
+        assert [message.body for message in await client.read("t", 1, 0)] == [b"body 0", b"body 2", b"body 3"]
+
+    Stage().play(scenario)
+
+
+def test_one_message_that_is_refused_refuses_its_batch() -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        for wrong in ({"DELAY": "x"}, {"long": "x" * 32_750}):
+            body = items({}, wrong, {})
+            with pytest.raises(Answered) as refused:
+                await client.ask(BROKER, batch_to("t"), body)
+            assert refused.value.code == Code.MESSAGE_ILLEGAL
+        assert stage.broker is not None
+        assert stage.broker.store.log_max_offset == 0
+
+    Stage(store={"append_property_crc": True}).play(scenario)
+
+
+def test_a_topic_of_one_kind_looks_at_every_message_of_a_batch() -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        await client.send("t", b"first", queue_id=1)
+        assert stage.broker is not None
+        topics = stage.broker.topics
+        topic = msgspec.structs.replace(topics.table["t"], attributes={"message.type": "FIFO"})
+        topics.put(topic)
+        await client.ask(BROKER, batch_to("t"), items({}, {"__SHARDINGKEY": "a"}))
+        with pytest.raises(Answered) as refused:
+            await client.ask(BROKER, batch_to("t"), items({}, {"TRAN_MSG": "true"}))
+        assert "takes FIFO messages" in str(refused.value)
+        assert len(await client.read("t", 1, 0)) == 3
+
+    Stage().play(scenario)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Protocol
 
-from roquet.broker.core import lane
+from roquet.broker.core import batch, lane
 from roquet.broker.core.attributes import message_fault
 from roquet.broker.core.groups import Groups
 from roquet.broker.core.pipeline import NO_FIELDS, Pipeline, Prepared
@@ -28,7 +28,7 @@ from roquet.model.topic import Perm, Topic
 from roquet.ports import Clock, Rng
 from roquet.transport.link import Call, Link
 from roquet.transport.router import Handler, RunHandler
-from roquet.wire.bodies.batch import BatchError, split_batch
+from roquet.wire.bodies.batch import BatchError
 from roquet.wire.codes import Code
 from roquet.wire.frame import JSON, Frame
 from roquet.wire.reply import PARKED, Outcome, Refusal, Reply
@@ -259,34 +259,29 @@ class SendHandlers:
             raise self._refusal(Code.MESSAGE_ILLEGAL, "batches cannot be sent to retry topics")
         if len(request.topic) > names.TOPIC_CHARS_MAX:
             raise self._refusal(Code.MESSAGE_ILLEGAL, "message topic length is longer than 127")
+        born = _born_host(call.link.peer)
+        shared = Draft(
+            topic.topic_name,
+            queue_id,
+            b"",
+            b"",
+            0,
+            self._sys_flag(request.sys_flag, born),
+            request.born_timestamp,
+            born,
+            request.reconsume_times or 0,
+        )
+        is_marked = bool(topic.topic_name not in self._topics.ordinary or shared.sys_flag & _TRANSACTION_BITS)
         try:
-            items = split_batch(call.frame.body)
+            drafts, marked = batch.drafts(call.frame.body, shared, self._terms.marks, is_marked)
         except BatchError as error:
             raise self._refusal(Code.MESSAGE_ILLEGAL, str(error)) from None
-        if not items:
+        if not drafts:
             raise self._refusal(Code.MESSAGE_ILLEGAL, "the batch holds no message")
-        born = _born_host(call.link.peer)
-        sys_flag = self._sys_flag(request.sys_flag, born)
-        drafts = []
-        for item in items:
-            properties = parse_properties(item.properties.decode(errors="replace"))
-            draft = Draft(
-                topic.topic_name,
-                queue_id,
-                item.body,
-                item.properties,
-                item.flag,
-                sys_flag,
-                request.born_timestamp,
-                born,
-                request.reconsume_times or 0,
-                0,
-                tag_code_of(properties),
-                keys_of(properties),
-            )
+        for number, properties in marked:
             if topic.attributes:
-                self._check_attributes(topic, draft, properties)
-            drafts.append(self._prepare(draft, properties).draft)
+                self._check_attributes(topic, drafts[number], properties)
+            drafts[number] = self._prepare(drafts[number], properties).draft
         unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
         self._append(drafts, queue_id, unique_key, NO_FIELDS, call)
         return PARKED
@@ -386,10 +381,8 @@ class SendHandlers:
             call.answer(Reply(_CODES[result.status], self._refused, b"", remark))
             return
         self._stats.put(topic, queue_id, len(result.log_offsets), result.size_bytes)
-        prefix = self._id_prefix
-        msg_id = ",".join([f"{prefix}{offset:016X}" for offset in result.log_offsets])
         sent = Sent(
-            msg_id,
+            batch.message_ids(self._id_prefix, result.log_offsets),
             queue_id,
             result.queue_offset,
             unique_key or None,

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from roquet.model.message import Entry
 
 def key_rows(entries: Sequence[Entry]) -> bytes: ...
+def queue_rows(entries: Sequence[Entry], owners: Sequence[int], counts: Sequence[int]) -> list[bytes]: ...
 def file_rows(
     rows: bytes,
     position: int,

@@ -66,7 +66,8 @@ def key_rows(entries):
             count += len(<tuple?>entry[9])
     cdef bytes made = PyBytes_FromStringAndSize(NULL, count * ROW_BYTES)
     cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(made)
-    cdef uint32_t prefix
+    cdef uint32_t prefix = 0
+    cdef object topic = None
     cdef int64_t log_offset, store_ms
     for entry_any in entries:
         entry = <tuple>entry_any
@@ -74,13 +75,50 @@ def key_rows(entries):
         if not keys or <int64_t>entry[7] & ROLLBACK == ROLLBACK:
             continue
         log_offset, store_ms = entry[0], entry[6]
-        prefix = 31 * hash_on(0, <str?>entry[2]) + c'#'
+        if entry[2] is not topic:
+            topic = entry[2]
+            prefix = 31 * hash_on(0, <str?>topic) + c'#'
         for key in keys:
             put32(at, positive(hash_on(prefix, <str?>key)))
             put64(at + 4, <uint64_t>log_offset)
             put64(at + 12, <uint64_t>store_ms)
             at += ROW_BYTES
     return made
+
+
+cdef class Piece:  # the rows of a queue while they are collected
+    cdef bytes made
+    cdef Py_ssize_t size
+
+
+def queue_rows(entries, owners, counts):
+    """Return the entries as their queues hold them: a piece for each queue; see the twin."""
+    cdef list pieces = []
+    cdef Piece piece
+    cdef tuple entry
+    cdef uint8_t* at
+    cdef Py_ssize_t owner
+    if len(entries) != len(owners) or sum(counts) != len(owners):
+        raise ValueError("not as many entries as were counted")
+    for count in counts:
+        piece = Piece()
+        piece.made = PyBytes_FromStringAndSize(NULL, count * ROW_BYTES)
+        pieces.append(piece)
+    for entry_any, owner_any in zip(entries, owners):
+        if not isinstance(entry_any, Entry):
+            raise TypeError("rows are made of entries")
+        entry, owner = <tuple>entry_any, owner_any
+        if not 0 <= owner < len(pieces):
+            raise IndexError("an entry belongs to no queue")
+        piece = <Piece>pieces[owner]
+        if piece.size + ROW_BYTES > PyBytes_GET_SIZE(piece.made):
+            raise ValueError("not as many entries as were counted")
+        at = <uint8_t*>PyBytes_AS_STRING(piece.made) + piece.size
+        put64(at, <uint64_t><int64_t>entry[0])
+        put32(at + 8, <uint32_t><int32_t>entry[1])
+        put64(at + 12, <uint64_t><int64_t>entry[5])
+        piece.size += ROW_BYTES
+    return [(<Piece>each).made for each in pieces]
 
 
 def file_rows(

@@ -39,6 +39,19 @@ def key_rows(entries: Sequence[Entry]) -> bytes:
     )
 
 
+def queue_rows(entries: Sequence[Entry], owners: Sequence[int], counts: Sequence[int]) -> list[bytes]:
+    """Return the entries as their queues hold them: a piece for each queue.
+
+    `owners` has the number of the queue of each entry, `counts` how many entries each queue gets.
+    """
+    pieces: list[list[bytes]] = [[] for _ in counts]
+    for entry, owner in zip(entries, owners, strict=True):
+        pieces[owner].append(_QUEUE_ENTRY.pack(entry.log_offset, entry.size_bytes, entry.tag_code))
+    if [len(piece) for piece in pieces] != list(counts):
+        raise ValueError("not as many entries as were counted")
+    return [b"".join(piece) for piece in pieces]
+
+
 def file_rows(
     rows: bytes,
     position: int,

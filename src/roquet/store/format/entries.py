@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Final
 
 from roquet.store.format._entries_py import ROW
 
-__all__ = ["COMPILED", "ROW", "count_valid", "file_rows", "key_rows", "link"]
+__all__ = ["COMPILED", "ROW", "count_valid", "file_rows", "key_rows", "link", "queue_rows"]
 
 if TYPE_CHECKING or os.environ.get("ROQUET_PURE") == "1":
-    from roquet.store.format._entries_py import count_valid, file_rows, key_rows, link
+    from roquet.store.format._entries_py import count_valid, file_rows, key_rows, link, queue_rows
 
     COMPILED: Final = False
 else:
     try:
-        from roquet.store.format._entries_c import count_valid, file_rows, key_rows, link
+        from roquet.store.format._entries_c import count_valid, file_rows, key_rows, link, queue_rows
 
         COMPILED = True
     except ImportError:
-        from roquet.store.format._entries_py import count_valid, file_rows, key_rows, link
+        from roquet.store.format._entries_py import count_valid, file_rows, key_rows, link, queue_rows
 
         COMPILED = False

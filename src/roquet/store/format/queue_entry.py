@@ -22,6 +22,7 @@ ENTRY_SIZE_BYTES = 20
 
 _ENTRY = struct.Struct(">qiq")
 _HEAD = struct.Struct(">qi")
+_PLACE = struct.Struct(">qi8x")
 
 FILLER_SIZE = 0x7FFFFFFF
 """The size that no record can have: the entry stands for nothing."""
@@ -47,6 +48,11 @@ class QueueEntry(NamedTuple):
 def unpack_all(data: bytes | bytearray | memoryview) -> Iterator[tuple[int, int, int]]:
     """Yield (log offset, size, tag code) of each whole entry in `data`."""
     return _ENTRY.iter_unpack(memoryview(data)[: len(data) // ENTRY_SIZE_BYTES * ENTRY_SIZE_BYTES])
+
+
+def unpack_places(data: bytes | bytearray | memoryview) -> Iterator[tuple[int, int]]:
+    """Yield (log offset, size) of each whole entry in `data`."""
+    return _PLACE.iter_unpack(memoryview(data)[: len(data) // ENTRY_SIZE_BYTES * ENTRY_SIZE_BYTES])
 
 
 def log_offset_at(data: bytes | bytearray | memoryview, position: int = 0) -> tuple[int, int]:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import base64
 import re
+from binascii import b2a_base64
 from typing import Final, NamedTuple
 
 HANDLE_CHARS_MAX: Final = 4096
 
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _WORD: Final = re.compile(r"[A-Za-z0-9_\-]+={0,2}")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
@@ -32,7 +34,7 @@ class Handle(NamedTuple):
 def format_handle(topic: str, broker_name: str, out_ms: int, unique_key: str) -> str:
     """Return the handle of a message that waits in the slot `out_ms`."""
     text = f"v1 {topic} {broker_name} {out_ms + 1} {unique_key}"
-    return base64.urlsafe_b64encode(text.encode()).decode()
+    return b2a_base64(text.encode(), newline=False).translate(_URL_SAFE).decode()
 
 
 def parse_handle(handle: str) -> Handle:

@@ -1,6 +1,6 @@
 """Wheel and timer log as one: file a message under a moment, find again what waits there.
 
-    file ─▶ a unit behind the chain of its slot ─▶ the slot leads to it
+    chain ─▶ add: a unit behind it ─▶ keep: its slot leads to the last one
     waiting(tick) ─▶ positions of the chain, oldest first
 
 What was delivered of a slot is known by a position: all units before it are done. That is the slot's own
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from array import array
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from roquet.broker.features.timer.units import Units
@@ -36,6 +37,18 @@ class Message(NamedTuple):
     size_bytes: int
     topic_hash: int
     is_delete: bool
+
+
+class Chain:
+    """A slot while messages are added to it; positions are NO_POSITION while it has none."""
+
+    __slots__ = ("first", "last", "number", "tick")
+
+    def __init__(self, tick: int, first: int, last: int, number: int) -> None:
+        self.tick = tick
+        self.first = first
+        self.last = last
+        self.number = number
 
 
 class Waiting(NamedTuple):
@@ -66,31 +79,50 @@ class Shelf:
         self._precision_ms = precision_ms
         self._done: dict[int, _Done] = {}
 
-    async def file(self, message: Message, slot_ms: int, write_ms: int, is_roll: bool, read_tick: int) -> int:
-        """Add a message to the chain of a slot; return the tick that it waits for; raises OSError."""
-        tick, slot = await self._slot_for(slot_ms // self._precision_ms, read_tick)
-        previous = slot.last if slot.tick == tick else NO_POSITION
-        flags = DEFAULT | (ROLL if is_roll else 0) | (DELETE if message.is_delete else 0)
-        delay_ms = tick * self._precision_ms - write_ms
-        unit = Unit(
-            previous, flags, write_ms, delay_ms, message.log_offset, message.size_bytes, message.topic_hash
-        )
-        self._lead_to(tick, slot, self.units.append(unit), message.is_delete)
-        return tick
+    async def chain(self, slot_ms: int, read_tick: int, others: dict[int, Chain]) -> Chain:
+        """Return the chain of a slot, or of the next one that has room, to `add` to; raises OSError.
 
-    def _lead_to(self, tick: int, slot: Slot, position: int, is_delete: bool) -> None:
+        `others` are those that are not kept yet, by tick: the wheel does not know how far they go. It is
+        one of them from then on.
+        """
+        tick, slot = await self._slot_for(slot_ms // self._precision_ms, read_tick)
+        chain = others.get(tick)
+        if chain is None:
+            is_new = slot.tick != tick
+            chain = Chain(tick, NO_POSITION, NO_POSITION, 0) if is_new else Chain(*slot[:4])
+            others[tick] = chain
+        return chain
+
+    def add(self, chain: Chain, message: Message, write_ms: int, is_roll: bool) -> None:
+        """Add a message to a chain; raises OSError, and then nothing has changed."""
+        log_offset, size_bytes, topic_hash, is_delete = message
+        flags = DEFAULT | (ROLL if is_roll else 0) | (DELETE if is_delete else 0)
+        delay_ms = chain.tick * self._precision_ms - write_ms
+        chain.last = position = self.units.append(
+            Unit(chain.last, flags, write_ms, delay_ms, log_offset, size_bytes, topic_hash)
+        )
+        if chain.first == NO_POSITION:
+            chain.first = position
         step = -1 if is_delete else 1
-        is_new = slot.tick != tick
-        first = position if is_new else slot.first
-        self.wheel.put(Slot(tick, first, position, (0 if is_new else slot.number) + step))
+        chain.number += step
         self.pending += step
+
+    def keep(self, chains: Iterable[Chain]) -> None:
+        """Let the slots lead to what was added."""
+        for chain in chains:
+            if chain.last != NO_POSITION:
+                self.wheel.put(Slot(chain.tick, chain.first, chain.last, chain.number))
 
     async def take_in(self, position: int, unit: Unit) -> int:
         """Let the wheel know a unit that the log has and it may not; return its tick. For recovery."""
         tick = unit.slot_ms // self._precision_ms
         slot = await self.wheel.at_index(tick)
-        if slot.tick != tick or slot.last < position:
-            self._lead_to(tick, slot, position, bool(unit.flags & DELETE))
+        is_new = slot.tick != tick
+        if is_new or slot.last < position:
+            step = -1 if unit.flags & DELETE else 1
+            first, number = (position, step) if is_new else (slot.first, slot.number + step)
+            self.wheel.put(Slot(tick, first, position, number))
+            self.pending += step
         return tick
 
     async def _slot_for(self, tick: int, read_tick: int) -> tuple[int, Slot]:

@@ -51,15 +51,17 @@ def is_asked(draft: Draft, properties: Mapping[str, str]) -> bool:
 
 def has_level(properties: Mapping[str, str]) -> bool:
     """True when a delay level is asked for, which wins over a time."""
-    text = properties.get("DELAY", "0")
-    return bool(_NUMBER.fullmatch(text)) and int(text) > 0
+    text = properties.get("DELAY")
+    return text is not None and bool(_NUMBER.fullmatch(text)) and int(text) > 0
 
 
 def deliver_ms(properties: Mapping[str, str], now_ms: int) -> int:
     """Return when the message is to be delivered; raises ValueError with the words for the sender."""
-    name = next(name for name in NAMES if name in properties)
+    for name in NAMES:
+        if name in properties:
+            break
     text = properties[name]
-    if not _NUMBER.fullmatch(text) or abs(int(text)) > _LONG_MAX:
+    if not _NUMBER.fullmatch(text) or (len(text) > 18 and abs(int(text)) > _LONG_MAX):
         raise ValueError(f"{name} {text[:40]!r} is not a number")
     value = int(text)
     if name == "TIMER_DELAY_SEC":

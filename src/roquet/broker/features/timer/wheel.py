@@ -7,7 +7,7 @@ when the timer log is synced. It knows neither units nor clocks. Layout: `store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from roquet.ports import Disk, File
@@ -139,10 +139,25 @@ class Wheel:
         if self._file is None or not (self._changed or self._is_doubted):
             return
         written = dict(self._changed)
-        for index, slot in written.items():
-            self._file.write_at(index * SLOT_BYTES, encode_slot(slot))
+        for index, slots in _runs(written):
+            self._file.write_at(index * SLOT_BYTES, b"".join(map(encode_slot, slots)))
         await self._file.sync()
         self._is_doubted = False
         for index, slot in written.items():
             if self._changed.get(index) is slot:
                 del self._changed[index]
+
+
+def _runs(slots: Mapping[int, Slot]) -> Iterator[tuple[int, list[Slot]]]:
+    """Yield slots that lie side by side, with the index of the first: one write each."""
+    run: list[Slot] = []
+    first = 0
+    for index in sorted(slots):
+        if run and index != first + len(run):
+            yield first, run
+            run = []
+        if not run:
+            first = index
+        run.append(slots[index])
+    if run:
+        yield first, run

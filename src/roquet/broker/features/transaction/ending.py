@@ -9,8 +9,10 @@ the desk's affair. Reference: EndTransactionProcessor, 5.5.0.
 
 from __future__ import annotations
 
+import asyncio
+import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from roquet.broker.core.pipeline import Pipeline
 from roquet.broker.core.redraft import Stored, reopen
@@ -20,12 +22,12 @@ from roquet.broker.features.transaction.desk import Desk
 from roquet.broker.features.transaction.halves import Half, Halves
 from roquet.model.message import Draft
 from roquet.model.names import HALF_TOPIC
-from roquet.model.status import Appended, Got, PutStatus
+from roquet.model.status import Appended, PutStatus
 from roquet.transport.link import Call, Link
 from roquet.wire.codes import Code
 from roquet.wire.frame import Frame
 from roquet.wire.reply import NOTHING, OK, Outcome, Refusal, Reply
-from roquet.wire.requests.transaction import EndTransaction
+from roquet.wire.requests.transaction import EndHalves, EndTransaction
 from roquet.wire.row import FieldError
 
 RUN_COUNT_MAX: Final = 64
@@ -34,12 +36,16 @@ RUN_COUNT_MAX: Final = 64
 ENDINGS_MAX: Final = 10_000
 """Ends that may wait for the disk; more take the long way, which has a bound and words for it."""
 
-READ_COUNT: Final = 32
-READ_BYTES: Final = 256 * 1024
-"""Halves of one read: what the store gives at once."""
-
 HALF_BYTES_HOT: Final = 4 * 1024
 """More is asked of the store for no single half: the first record comes whole, however large it is."""
+
+MANY_MAX: Final = 16_384
+"""Halves that one request may end."""
+
+MANY_AT_ONCE: Final = 256
+"""Of them, what is done before others have their turn: some two milliseconds."""
+
+_PLACE: Final = struct.Struct(">qq")
 
 _DECISIONS: Final = (shapes.COMMIT, shapes.ROLLBACK)
 
@@ -48,14 +54,6 @@ _CODES: Final = {
     PutStatus.MESSAGE_ILLEGAL: Code.MESSAGE_ILLEGAL,
     PutStatus.PROPERTIES_SIZE_EXCEEDED: Code.MESSAGE_ILLEGAL,
 }
-
-
-class HalfStore(reading.Queues, Protocol):
-    """What ends need of the store."""
-
-    def read_hot(
-        self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int
-    ) -> Got | None: ...
 
 
 class Term(NamedTuple):
@@ -71,7 +69,7 @@ class Ends:
 
     def __init__(
         self,
-        store: HalfStore,
+        store: reading.Queues,
         pipeline: Pipeline,
         term: Callable[[], Term | None],
         current_term: Callable[[], Awaitable[Term]],
@@ -117,6 +115,65 @@ class Ends:
             raise not_master()
         return answer(await term.desk.ended(half, decision, messages))
 
+    async def end_many(self, request: EndHalves, call: Call) -> Outcome:
+        """Commit or roll back halves in their order; answers with the first reason why one was not."""
+        places = _places(call.frame.body)
+        if not places:
+            return OK
+        if request.commit_or_rollback not in _DECISIONS:
+            raise Refusal(Code.SYSTEM_ERROR, f"{request.commit_or_rollback} is neither commit nor rollback")
+        failures: list[Reply] = []
+        for start in range(0, len(places), MANY_AT_ONCE):
+            term = await self._current_term()
+            some = [
+                EndTransaction(request.producer_group, *place, request.commit_or_rollback, "", None, True)
+                for place in places[start : start + MANY_AT_ONCE]
+            ]
+            for outcome in await self._end_some(term, some, call):
+                if isinstance(outcome, Reply) and outcome.code != Code.SUCCESS:
+                    failures.append(outcome)
+        if not failures:
+            return OK
+        remark = (
+            f"{len(failures)} of {len(places)} halves are not ended, the first since {failures[0].remark}"
+        )
+        return Reply(failures[0].code, remark=remark)
+
+    async def _end_some(
+        self, term: Term, requests: Sequence[EndTransaction], call: Call
+    ) -> Sequence[Outcome]:
+        """End halves together, those that must wait for something after the others."""
+        outcomes: list[Outcome | None] = [None] * len(requests)
+        waiting: list[asyncio.Future[Appended]] = []
+        found = self._hot_halves([request.tran_state_table_offset for request in requests])
+        now = self._terms()
+        for number, request in enumerate(requests):
+            stored = found.pop(request.tran_state_table_offset, None)
+            if stored is None or stored.log_offset != request.commit_log_offset:
+                continue
+            try:
+                half = self._undecided(term, request, stored, now)
+                if half is None:
+                    first = term.halves.decision(stored.queue_offset)
+                    outcomes[number] = _repeated(first, request.commit_or_rollback)
+                elif not half.is_busy:
+                    outcome = asyncio.get_running_loop().create_future()
+                    messages = self._messages(half, request.commit_or_rollback, stored)
+                    term.desk.end(half, request.commit_or_rollback, messages, _teller(outcome))
+                    waiting.append(outcome)
+                    outcomes[number] = OK
+            except Refusal as refusal:
+                outcomes[number] = refusal.reply
+        ended = [answer(await each) for each in waiting]
+        late = [await self._answered(requests[n], call) for n, each in enumerate(outcomes) if each is None]
+        return [*ended, *late, *(each for each in outcomes if each is not None)]
+
+    async def _answered(self, request: EndTransaction, call: Call) -> Outcome:
+        try:
+            return await self.end(request, call)
+        except Refusal as refusal:
+            return refusal.reply
+
     def _end_now(self, term: Term, link: Link, frame: Frame, stored: Stored, now: reading.Terms) -> bool:
         """Take one end whose half is at hand; False when it goes the long way."""
         try:
@@ -148,8 +205,8 @@ class Ends:
         left = sorted(wanted, reverse=True)
         while left:
             first = left[-1]
-            last = max(offset for offset in left if offset < first + READ_COUNT)
-            got = self._store.read_hot(HALF_TOPIC, 0, first, last - first + 1, READ_BYTES)
+            last = max(offset for offset in left if offset < first + reading.READ_COUNT)
+            got = self._store.read_hot(HALF_TOPIC, 0, first, last - first + 1, reading.READ_BYTES)
             for data in () if got is None else got.records:
                 if int.from_bytes(data[20:28], "big") in wanted:
                     stored = reopen(data)
@@ -192,6 +249,22 @@ class Ends:
         draft = shapes.commit(stored.draft, stored.properties, half.log_offset)
         ready = self._pipeline.prepare(draft, stored.properties).draft
         return (ready if ready is draft else shapes.parked(ready),)
+
+
+def _places(body: bytes) -> list[tuple[int, int]]:
+    """Return queue offset and log offset of each half that a request names; raises Refusal."""
+    if len(body) % _PLACE.size or len(body) > MANY_MAX * _PLACE.size:
+        what = f"{len(body)} bytes are not places of at most {MANY_MAX} halves, {_PLACE.size} bytes each"
+        raise Refusal(Code.SYSTEM_ERROR, what)
+    return [(queue_offset, log_offset) for queue_offset, log_offset in _PLACE.iter_unpack(body)]
+
+
+def _teller(outcome: asyncio.Future[Appended]) -> Callable[[Appended], None]:
+    def tell(result: Appended) -> None:
+        if not outcome.done():
+            outcome.set_result(result)
+
+    return tell
 
 
 def _offset_of(frame: Frame) -> int:

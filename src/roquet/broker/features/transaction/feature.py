@@ -24,7 +24,7 @@ from roquet.broker.core.topics import Topics
 from roquet.broker.features.transaction import reading, shapes
 from roquet.broker.features.transaction.checking import CheckRules, Checks
 from roquet.broker.features.transaction.desk import Desk, PutCounter
-from roquet.broker.features.transaction.ending import Ends, HalfStore, Term, answer, not_master
+from roquet.broker.features.transaction.ending import Ends, Term, answer, not_master
 from roquet.broker.features.transaction.halves import Progress
 from roquet.broker.features.transaction.metrics import Metrics
 from roquet.model.ids import parse_offset_id
@@ -37,7 +37,7 @@ from roquet.transport.link import Call
 from roquet.transport.router import Handler, RunHandler
 from roquet.wire.codes import Code
 from roquet.wire.reply import Outcome, Refusal, Reply
-from roquet.wire.requests.transaction import EndTransaction, ResumeCheck
+from roquet.wire.requests.transaction import EndHalves, EndTransaction, ResumeCheck
 from roquet.wire.row import Header
 
 log = logging.getLogger("roquet.broker")
@@ -55,7 +55,7 @@ RESUMED_MAX: Final = 10_000
 """Transactions remembered as resumed: a tool that asks twice must not make two of one."""
 
 
-class LogStore(HalfStore, Protocol):
+class LogStore(reading.Queues, Protocol):
     """What the feature needs of the store besides reading."""
 
     @property
@@ -110,7 +110,11 @@ class Transaction:
     # hooks
 
     def routes(self) -> dict[type[Header], Handler]:
-        return {EndTransaction: self._ends.end, ResumeCheck: self.resume}
+        return {
+            EndTransaction: self._ends.end,
+            EndHalves: self._ends.end_many,
+            ResumeCheck: self.resume,
+        }
 
     def runs(self) -> dict[type[Header], RunHandler]:
         return {EndTransaction: self._ends.end_run}
