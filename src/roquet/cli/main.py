@@ -3,6 +3,7 @@
     up · namesrv · broker        run until SIGTERM or Ctrl-C; print a line `ready …` once they serve
     send · consume · tail        messages
     topic · group · message · dlq · cluster · bench      administration, each in a file of its own
+    pipeline                     work with Spark
 
 Commands import what they need when they run: `roquet version` and `roquet up` stay quick. Nothing here
 knows how a broker or a client works.
@@ -18,7 +19,7 @@ from typing import Annotated
 import typer
 
 from roquet import __version__
-from roquet.cli import bench, cluster, consume, dlq, group, message, send, topic
+from roquet.cli import bench, cluster, consume, dlq, group, message, pipeline, send, topic
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -95,6 +96,7 @@ for _name, _part in {
     "dlq": dlq,
     "cluster": cluster,
     "bench": bench,
+    "pipeline": pipeline,
 }.items():
     app.add_typer(_part.app, name=_name)
 

@@ -1,44 +1,49 @@
 """`roquet pipeline …`: work with Spark that runs as it is: archive, replay, dead-letters, trace, lag, audit.
 
-Each command is made from its pipeline's own arguments (`roquet.spark.pipelines.arguments`), so that it and the
-file for spark-submit never differ. Spark is imported when a pipeline runs.
+Each command is made from its pipeline's own arguments (`roquet.spark.pipelines.arguments`), so that it and
+the file for spark-submit never differ. A pipeline is imported when it is named, Spark when it runs.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from roquet.spark.options import OptionError
 from roquet.spark.pipelines import HOMES, load
-from roquet.spark.pipelines.arguments import Argument, arguments_of, build
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Pipelines with Spark: archive, replay, dead letters, traces, lag, audit. Needs roquet[spark].",
-)
 
 
-def _parameter(argument: Argument) -> inspect.Parameter:
-    hint: Any
-    default: Any
-    if argument.is_switch:
-        hint, default = Annotated[bool, typer.Option(argument.flag, help=argument.doc)], False
-    else:
-        shown = "" if argument.is_required or argument.default in (None, "", ()) else _shown(argument.default)
-        option = typer.Option(argument.flag, help=argument.doc, show_default=shown or False)
-        hint, default = Annotated[str | None, option], None
-    return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+class Pipelines(TyperGroup):
+    """The commands, each made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(HOMES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in HOMES:
+            return None
+        alone = typer.Typer(add_completion=False)
+        pipeline = load(cmd_name)
+        alone.command(cmd_name, help=pipeline.__doc__)(_command(pipeline))
+        return typer.main.get_command(alone)
 
 
-def _shown(default: Any) -> str:
-    return ",".join(default) if isinstance(default, tuple) else str(default)
+app = typer.Typer(cls=Pipelines, no_args_is_help=True)
+
+
+@app.callback()
+def pipelines() -> None:
+    """Pipelines with Spark: archive, replay, dead letters, traces, lag, audit. Needs the extra `spark`."""
 
 
 def _command(pipeline: type[Any]) -> Callable[..., None]:
+    from roquet.spark.options import OptionError
+    from roquet.spark.pipelines.arguments import arguments_of, build
+
     def command(**given: Any) -> None:
         from roquet.spark.pipelines.program import USAGE, execute
 
@@ -62,6 +67,19 @@ def _command(pipeline: type[Any]) -> Callable[..., None]:
     return command
 
 
-for _name in HOMES:
-    _pipeline = load(_name)
-    app.command(_name, help=_pipeline.__doc__)(_command(_pipeline))
+def _parameter(argument: Any) -> inspect.Parameter:
+    hint: Any
+    default: Any
+    if argument.is_switch:
+        hint, default = Annotated[bool, typer.Option(argument.flag, help=argument.doc)], False
+    else:
+        shown = "" if argument.is_required or not argument.default else _shown(argument.default)
+        option = typer.Option(argument.flag, help=argument.doc, show_default=shown or False)
+        hint, default = Annotated[str | None, option], None
+    return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, timedelta):
+        return f"{default.total_seconds():g}s"
+    return ",".join(default) if isinstance(default, tuple) else str(default)
