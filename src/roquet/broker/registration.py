@@ -130,7 +130,6 @@ class Registration:
         finally:
             timer.cancel()
             _cancel(waits)
-            await asyncio.gather(*waits, return_exceptions=True)
 
     def changed(self, topics: Iterable[str]) -> None:
         """Register these topics at once; what changes within one turn of the loop goes out together."""
