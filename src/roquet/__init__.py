@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from roquet import sync, testing
     from roquet.client.admin import Admin
-    from roquet.client.cluster import Cluster
-    from roquet.client.consumer import Consumer, Sql
+    from roquet.client.cluster.cluster import Cluster
+    from roquet.client.consumer.consumer import Consumer, Sql
     from roquet.client.core import assign
     from roquet.client.core.accumulate import Batching
     from roquet.client.errors import (
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     )
     from roquet.client.hooks import Hook
     from roquet.client.message import Message, Outgoing, Receipt
-    from roquet.client.producer import Producer
-    from roquet.client.puller import Page, RawPage, Reader
+    from roquet.client.producer.producer import Producer
+    from roquet.client.reader.reader import Page, RawPage, Reader
     from roquet.model.route import QueueName
 
 __version__ = "0.1.0"
@@ -87,18 +87,18 @@ __all__ = [
 _HOMES: Final = {
     "Admin": "client.admin",
     "Batching": "client.core.accumulate",
-    "Cluster": "client.cluster",
-    "Consumer": "client.consumer",
+    "Cluster": "client.cluster.cluster",
+    "Consumer": "client.consumer.consumer",
     "Hook": "client.hooks",
     "Message": "client.message",
     "Outgoing": "client.message",
-    "Page": "client.puller",
-    "Producer": "client.producer",
+    "Page": "client.reader.reader",
+    "Producer": "client.producer.producer",
     "QueueName": "model.route",
-    "RawPage": "client.puller",
-    "Reader": "client.puller",
+    "RawPage": "client.reader.reader",
+    "Reader": "client.reader.reader",
     "Receipt": "client.message",
-    "Sql": "client.consumer",
+    "Sql": "client.consumer.consumer",
 }
 """Where the public names live; those that are not listed are errors."""
 

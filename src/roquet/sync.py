@@ -36,21 +36,21 @@ from roquet.client.admin.topics import Access, Kind, TopicStats
 from roquet.client.admin.topics import Topics as AsyncTopics
 from roquet.client.admin.transactions import Transactions as AsyncTransactions
 from roquet.client.blocking import Blocking, BlockingBlock, in_thread
-from roquet.client.cluster import Cluster as AsyncCluster
+from roquet.client.cluster.cluster import Cluster as AsyncCluster
+from roquet.client.cluster.where import Encoding
 from roquet.client.compression import Compression
-from roquet.client.consumer import Consumer as AsyncConsumer
+from roquet.client.consumer.consumer import Consumer as AsyncConsumer
 from roquet.client.core.accumulate import Batching
 from roquet.client.core.assign import Assign, averagely
 from roquet.client.core.positions import Start
 from roquet.client.core.route_view import RouteView
 from roquet.client.core.sending import Body
 from roquet.client.core.subscription import Expression
-from roquet.client.follow import Follow as AsyncFollow
 from roquet.client.hooks import Hook
 from roquet.client.message import Message as AsyncMessage
 from roquet.client.message import Outgoing, Receipt
-from roquet.client.packing import Queue
-from roquet.client.producer import (
+from roquet.client.producer.packing import Queue
+from roquet.client.producer.producer import (
     COMPRESS_ABOVE_BYTES,
     GROUP,
     MESSAGE_BYTES_MAX,
@@ -58,14 +58,14 @@ from roquet.client.producer import (
     PENDING_MAX,
     HowToSend,
 )
-from roquet.client.producer import Producer as AsyncProducer
-from roquet.client.puller import BYTES_MAX, Page, RawPage
-from roquet.client.puller import GROUP as READER_GROUP
-from roquet.client.puller import Bounds as READER_Bounds
-from roquet.client.puller import Reader as AsyncReader
-from roquet.client.transaction import Half as AsyncHalf
-from roquet.client.transaction import Outcome
-from roquet.client.where import Encoding
+from roquet.client.producer.producer import Producer as AsyncProducer
+from roquet.client.producer.transaction import Half as AsyncHalf
+from roquet.client.producer.transaction import Outcome
+from roquet.client.reader.follow import Follow as AsyncFollow
+from roquet.client.reader.reader import BYTES_MAX, Page, RawPage
+from roquet.client.reader.reader import GROUP as READER_GROUP
+from roquet.client.reader.reader import Bounds as READER_Bounds
+from roquet.client.reader.reader import Reader as AsyncReader
 from roquet.model.group import Group, Subscription
 from roquet.model.message import Host
 from roquet.model.names import AUTO_CREATE_TOPIC

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roquet.client.consumer import Consumer
+from roquet.client.consumer.consumer import Consumer
 from roquet.testing import ThreadedBroker
 from tests.cli.place import Place
 

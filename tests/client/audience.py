@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from roquet.client import Answered, Plain, connect
-from roquet.client.consumer import Consumer
+from roquet.client.consumer.consumer import Consumer
 from roquet.client.message import Message
 from roquet.sim.loop import SimLoop
 from roquet.wire.requests.topics import UpdateTopic

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from roquet.broker.app import Broker
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.model.group import Subscription
 from roquet.names.app import NameServer
 from roquet.runtime.addresses import Addresses

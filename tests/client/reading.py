@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.errors import NoRoute
 from roquet.client.message import Message
 from roquet.store.format import record

@@ -15,10 +15,10 @@ from typing import Any, Final
 import pytest
 
 from roquet.client.compression import Compression
-from roquet.client.consumer import Consumer
+from roquet.client.consumer.consumer import Consumer
 from roquet.client.core import offsets_file
 from roquet.client.message import Message, Outgoing
-from roquet.client.producer import Producer
+from roquet.client.producer.producer import Producer
 from tests.peers.cluster import Cluster, running_cluster
 from tests.peers.jars import CLIENT_VERSIONS
 from tests.peers.java import JavaClient, fresh_name

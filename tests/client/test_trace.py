@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.hooks import Consuming
 from roquet.client.message import Message
-from roquet.client.producer import Producer
+from roquet.client.producer.producer import Producer
 from roquet.client.trace import WAITING_MAX, Trace
 from roquet.model.names import TRACE_TOPIC
 from tests.client.ground import CLIENT, NAMESRV, Ground

@@ -46,7 +46,7 @@ class MortalSource(RoquetSource):
         def commit(messages: Any, batch_id: int) -> None:
             if where == "before":
                 hang(reached)
-            from roquet.client.staging import Staging
+            from roquet.client.producer.staging import Staging
 
             end = Staging.end
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from roquet.client.puller import RawPage, Status
+from roquet.client.reader.reader import RawPage, Status
 from roquet.spark import read
 from roquet.spark.access import Access
 from roquet.spark.plan import Range

@@ -14,11 +14,11 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import WriterCommitMessage
 
 import roquet.sync
-from roquet.client.bulk import Bulk
 from roquet.client.core.choose import Pick, by_key
 from roquet.client.errors import NamesUnreachable, RoquetError, SendFailed
 from roquet.client.message import Receipt
-from roquet.client.parcel import Parcel
+from roquet.client.producer.bulk import Bulk
+from roquet.client.producer.parcel import Parcel
 from roquet.model.route import QueueName
 from roquet.spark.options import OptionError
 from roquet.spark.sink import SINK_OPTIONS, Written, stream_writer_of, writer_of

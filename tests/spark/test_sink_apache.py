@@ -11,7 +11,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 import roquet.sync
 from roquet.client.errors import RoquetError, TransactionUnsettled
-from roquet.client.staging import Outcome, Place, Staging
+from roquet.client.producer.staging import Outcome, Place, Staging
 from roquet.spark.ledger import Ledger
 from roquet.spark.options import OptionError
 from roquet.spark.sink import stream_writer_of, writer_of

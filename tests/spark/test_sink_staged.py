@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 
 from roquet.client.errors import RoquetError, TransactionUnsettled
-from roquet.client.staging import Outcome, Place, Staging
+from roquet.client.producer.staging import Outcome, Place, Staging
 from roquet.spark import committing, manifest
 from roquet.spark.ledger import Fenced, Ledger, Turn
 from roquet.spark.sink import stream_writer_of, writer_of
@@ -179,7 +179,7 @@ def test_whoever_dies_where_it_wants_the_successor_has_each_row_once(
     after: int,
     is_committed: bool,
 ) -> None:
-    monkeypatch.setattr("roquet.client.staging.HALVES_MAX", 10)
+    monkeypatch.setattr("roquet.client.producer.staging.HALVES_MAX", 10)
     first = query.stage(0, 0, 100)
     dies(of, method, after)
     with pytest.raises((Died, TransactionUnsettled)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.errors import RoquetError
 from roquet.spark.options import OptionError
 from roquet.spark.plan import from_json

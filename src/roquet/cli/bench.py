@@ -40,7 +40,7 @@ def send(
     from roquet.cli.work import run
     from roquet.client.errors import Busy, TimedOut
     from roquet.client.message import Outgoing
-    from roquet.client.producer import Producer
+    from roquet.client.producer.producer import Producer
 
     meter = Meter("sent")
     body = b"x" * size
@@ -92,7 +92,7 @@ def receive(
     from roquet.cli.meter import Meter, beside
     from roquet.cli.output import Printer
     from roquet.cli.work import run
-    from roquet.client.consumer import Consumer
+    from roquet.client.consumer.consumer import Consumer
 
     meter = Meter("received")
 

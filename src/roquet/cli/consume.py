@@ -43,7 +43,7 @@ def consume(
 ) -> None:
     """Consume messages of a topic as a member of a group, and print them."""
     from roquet.cli.work import run
-    from roquet.client.consumer import Consumer
+    from roquet.client.consumer.consumer import Consumer
 
     consumer_start, subscribe = _start(start), {topic: _expression(tag, sql)}
     seconds = duration(wait).total_seconds() if wait else None
@@ -67,7 +67,7 @@ def tail(
 ) -> None:
     """Follow a topic without being a member of any group."""
     from roquet.cli.work import run
-    from roquet.client.puller import Reader
+    from roquet.client.reader.reader import Reader
 
     reader_start = _start(start)
     _expression(tag, sql)

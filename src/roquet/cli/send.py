@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from roquet.client.message import Outgoing, Receipt
-    from roquet.client.producer import Producer
+    from roquet.client.producer.producer import Producer
 
 COLUMNS: Final = ("topic", "broker", "queue_id", "queue_offset", "message_id", "status")
 AT_ONCE: Final = 64
@@ -122,7 +122,7 @@ def _send(order: Order, namesrv: str, group: str, json: bool | None) -> None:
     from roquet.cli.output import Printer, progress
     from roquet.cli.work import run
     from roquet.client.message import Outgoing
-    from roquet.client.producer import Producer
+    from roquet.client.producer.producer import Producer
 
     printer = Printer(json)
     sent: list[Receipt] = []

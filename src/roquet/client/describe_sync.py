@@ -50,28 +50,28 @@ ADMIN: Final = Face("roquet.client.admin.admin", "Admin")
 FACES: Final = (
     MESSAGE,
     Face(
-        "roquet.client.cluster",
+        "roquet.client.cluster.cluster",
         "Cluster",
         frozenset({"answer", "unanswer", "join", "leave", "spawn", "check", "ids", "beat", "beat_soon"}),
         attributes={"namespace": "str", "timeout_s": "float"},
     ),
-    Face("roquet.client.transaction", "Half", is_made_by_users=False),
+    Face("roquet.client.producer.transaction", "Half", is_made_by_users=False),
     Face(
-        "roquet.client.producer",
+        "roquet.client.producer.producer",
         "Producer",
         MEMBER,
         {"check": "Callable[[AsyncMessage], Outcome] | None"},
         {"group": "str"},
     ),
     Face(
-        "roquet.client.consumer",
+        "roquet.client.consumer.consumer",
         "Consumer",
         in_threads={"handler": "Callable[[Message], object] | None"},
         attributes={"group": "str"},
         delivers=True,
     ),
-    Face("roquet.client.follow", "Follow", frozenset({"start", "aclose"}), is_made_by_users=False),
-    Face("roquet.client.puller", "Reader"),
+    Face("roquet.client.reader.follow", "Follow", frozenset({"start", "aclose"}), is_made_by_users=False),
+    Face("roquet.client.reader.reader", "Reader"),
     ADMIN,
 )
 HERE: Final = {"Callable": "from collections.abc import Callable"}

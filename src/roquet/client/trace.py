@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.core import trace_text
 from roquet.client.core.namespace import unwrap
 from roquet.client.core.sending import Rules, keys_of
@@ -24,8 +24,8 @@ from roquet.client.core.trace_text import Told
 from roquet.client.errors import RoquetError
 from roquet.client.hooks import Consuming, Hook, Sending
 from roquet.client.message import Message, Outgoing, Receipt
-from roquet.client.packing import Packing
-from roquet.client.posting import Posting
+from roquet.client.producer.packing import Packing
+from roquet.client.producer.posting import Posting
 from roquet.model.ids import parse_offset_id
 from roquet.model.names import TRACE_TOPIC
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.errors import RoquetError
 from roquet.ports import Clock
 from roquet.runtime.loop import loop_factory

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from roquet.client.puller import Bounds
+from roquet.client.reader.reader import Bounds
 from roquet.model.route import QueueName
 from roquet.spark.access import Turns
 from roquet.spark.plan import Range, between, narrowed, pack, partition_count

@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from roquet.client.errors import RoquetError, TimedOut
-from roquet.client.puller import Reader
-from roquet.client.staging import Outcome, Place, Staging
+from roquet.client.producer.staging import Outcome, Place, Staging
+from roquet.client.reader.reader import Reader
 from roquet.model.message import SysFlag
 from roquet.model.route import QueueName
 from roquet.spark import manifest

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from roquet.client.admin.admin import Admin
-from roquet.client.bulk import Bulk
 from roquet.client.core.bulk import KEYS, TAG, pair
 from roquet.client.errors import NoRoute, NotFound, RoquetError, TimedOut
-from roquet.client.puller import Reader
+from roquet.client.producer.bulk import Bulk
+from roquet.client.reader.reader import Reader
 from roquet.model.route import QueueName
 from roquet.spark import manifest
 from roquet.spark.manifest import Begun, CommittedRecord, Prepared, PreparedRecord, Run, State

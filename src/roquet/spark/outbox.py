@@ -15,12 +15,12 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from roquet.client.bulk import Bulk
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.core.choose import Pick, by_key
 from roquet.client.core.sending import Rules
-from roquet.client.parcel import Parcel
-from roquet.client.room import Room
+from roquet.client.producer.bulk import Bulk
+from roquet.client.producer.parcel import Parcel
+from roquet.client.producer.room import Room
 from roquet.model.route import QueueName
 from roquet.runtime.background import Background, shared
 from roquet.spark.options import OptionError

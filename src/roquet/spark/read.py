@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from roquet.arrow import read_batch
-from roquet.client.puller import RawPage, Reader, Status
+from roquet.client.reader.reader import RawPage, Reader, Status
 from roquet.spark.access import Access, Turns, report_loss
 from roquet.spark.plan import Range
 from roquet.spark.values import ValueReader

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from roquet.client.core.bulk import pair
 from roquet.client.errors import RoquetError
-from roquet.client.staging import Staged as Half
-from roquet.client.staging import Staging
+from roquet.client.producer.staging import Staged as Half
+from roquet.client.producer.staging import Staging
 from roquet.runtime.background import shared
 from roquet.spark import committing, manifest
 from roquet.spark.committing import Rules

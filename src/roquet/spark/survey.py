@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from roquet.client.admin import Admin
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
+from roquet.client.consumer.offsets_kept import RemoteOffsets
 from roquet.client.core.namespace import unwrap, wrap
 from roquet.client.errors import NoRoute
-from roquet.client.offsets_kept import RemoteOffsets
-from roquet.client.puller import Bounds, Reader, Status
+from roquet.client.reader.reader import Bounds, Reader, Status
 from roquet.model.names import is_dead_letter, is_retry, is_system
 from roquet.model.route import QueueName
 from roquet.ports import Clock

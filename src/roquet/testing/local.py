@@ -34,9 +34,9 @@ from roquet.testing.net import MemoryNet
 
 if TYPE_CHECKING:
     from roquet.client.admin import Admin
-    from roquet.client.consumer import Consumer
-    from roquet.client.producer import Producer
-    from roquet.client.puller import Reader
+    from roquet.client.consumer.consumer import Consumer
+    from roquet.client.producer.producer import Producer
+    from roquet.client.reader.reader import Reader
 
 HOST: Final = "127.0.0.1"
 NAMES_PORT, BROKER_PORT = 9876, 10911
@@ -103,19 +103,19 @@ class LocalBroker:
 
     def producer(self, **options: Any) -> Producer:
         """Return a producer for this broker; options are Producer's."""
-        from roquet.client.producer import Producer
+        from roquet.client.producer.producer import Producer
 
         return Producer(self.namesrv, **{"ports": self.ports, **options})
 
     def consumer(self, **options: Any) -> Consumer:
         """Return a consumer for this broker; options are Consumer's."""
-        from roquet.client.consumer import Consumer
+        from roquet.client.consumer.consumer import Consumer
 
         return Consumer(self.namesrv, **{"ports": self.ports, **options})
 
     def reader(self, **options: Any) -> Reader:
         """Return a reader for this broker; options are Reader's."""
-        from roquet.client.puller import Reader
+        from roquet.client.reader.reader import Reader
 
         return Reader(self.namesrv, **{"ports": self.ports, **options})
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roquet.client.admin import Admin
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.errors import NotAllowed, NotFound, Refused, Unreachable
 from roquet.client.plain import connect
 from roquet.model.group import Group

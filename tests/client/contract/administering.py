@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from roquet.client.admin import Admin
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.plain import Plain, connect
 from roquet.model.group import Subscription
 from roquet.model.route import QueueName

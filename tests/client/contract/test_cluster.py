@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.errors import NoRoute
 from roquet.transport.link import Link
 from roquet.wire.codes import Code

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from roquet.client.consumer import Consumer, Sql
+from roquet.client.consumer.consumer import Consumer, Sql
 from roquet.client.errors import BadExpression
 from roquet.client.message import Message
-from roquet.client.producer import Producer
-from roquet.client.puller import Reader, Status
+from roquet.client.producer.producer import Producer
+from roquet.client.reader.reader import Reader, Status
 from tests.client.contract.server import Server
 
 QUEUES = 4

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.compression import Compression
 from roquet.client.core.choose import by_key
 from roquet.client.errors import BadMessage, Busy, Closed, Misuse, NotAllowed, Refused
 from roquet.client.hooks import Hook, Sending
 from roquet.client.message import Message, Outgoing, Receipt
-from roquet.client.producer import Producer
+from roquet.client.producer.producer import Producer
 from roquet.model.message import SysFlag
 from roquet.model.route import QueueName
 from tests.client.contract.server import Server

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roquet.client.message import Receipt
-from roquet.client.producer import Producer
+from roquet.client.producer.producer import Producer
 from tests.peers.mqadmin import Mqadmin
 
 pytestmark = [pytest.mark.java, pytest.mark.process]

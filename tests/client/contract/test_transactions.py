@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.core.namespace import wrap
 from roquet.client.errors import Misuse, ReplyLost
 from roquet.client.message import Message
-from roquet.client.producer import Producer
-from roquet.client.transaction import Outcome
+from roquet.client.producer.producer import Producer
+from roquet.client.producer.transaction import Outcome
 from roquet.model.names import TRACE_TOPIC
 from tests.client.contract.server import Server
 from tests.client.reading import bodies_of, messages_of

@@ -27,7 +27,7 @@ from roquet.client.admin.reading import Queues
 from roquet.client.admin.timers import Timers
 from roquet.client.admin.topics import Topics
 from roquet.client.admin.transactions import Transactions
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.ports import Ports
 
 

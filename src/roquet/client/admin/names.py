@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from roquet.client.admin.answered import head, read
 from roquet.client.admin.brokers import settings_of
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.runtime import properties
 from roquet.wire.bodies.registration import decode_values
 from roquet.wire.requests import names as rows

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from roquet.client.admin.answered import read
-from roquet.client.cluster import Cluster
+from roquet.client.cluster.cluster import Cluster
 from roquet.client.core.route_view import RouteView
 from roquet.client.errors import Misuse, NoRoute, NotFound, RoquetError
 from roquet.wire.bodies import route as route_body

@@ -1,0 +1,1 @@
+"""Sending: messages become parcels, parcels are posted until a broker has them."""

@@ -1,0 +1,1 @@
+"""Reading by explicit positions, without a group."""
