@@ -4,7 +4,7 @@
 
 Apache's tools (`mqadmin queryMsgTraceById`, the dashboard) read them. Traces are told on a best-effort
 basis: what does not fit or cannot be sent is counted and dropped, and user code never waits for it.
-Reference: client.md on message traces, AsyncTraceDispatcher of Apache 5.5.0; the text is `core.trace_text`.
+Reference: AsyncTraceDispatcher of Apache 5.5.0; the text is `core.trace_text`.
 """
 
 from __future__ import annotations

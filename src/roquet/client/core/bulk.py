@@ -4,7 +4,7 @@
     texts    "TAGS 01 a 02"  ""  … ┘                      ─▶ property texts of singles  `text_with_id`
 
 A text holds a message's properties as they are on the wire, all but the unique id. Whoever makes texts uses
-`pair` and `END`, and `check_texts` on what came from outside. Reference: remoting.md on batch sends.
+`pair` and `END`, and `check_texts` on what came from outside. Reference: docs/protocol.md on batch sends.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
             Java producer with SelectMessageQueueByHash puts the same key into the same queue
 
 Knows nothing of routes or of what happened to a broker: whoever asks says which brokers are in favour.
-Reference: client.md's queue selection, TopicPublishInfo and SelectMessageQueueByHash of Apache 5.5.0.
+Reference: TopicPublishInfo and SelectMessageQueueByHash of Apache 5.5.0.
 """
 
 from __future__ import annotations

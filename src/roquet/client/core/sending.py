@@ -5,7 +5,7 @@
     several  ─▶ runs that fit one request ─▶ total 4 · 0 4 · 0 4 · flag 4 · body 4+n · properties 2+n, each
 
 What breaks a rule of the protocol is refused here, in words, before anything is sent. Knows nothing of
-brokers and queues. Reference: remoting.md on sends, Validators and MessageDecoder of Apache 5.5.0.
+brokers and queues. Reference: Validators and MessageDecoder of Apache 5.5.0.
 """
 
 from __future__ import annotations

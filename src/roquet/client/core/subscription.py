@@ -4,7 +4,7 @@
     "created || paid"        tags: the server compares hashes, so the client compares the text once more
     Sql("amount > 10")       SQL92: the server alone decides (it must have enablePropertyFilter=true)
 
-Reference: client.md of the protocol §19; FilterAPI of Apache 5.5.0.
+Reference: FilterAPI of Apache 5.5.0.
 """
 
 from __future__ import annotations

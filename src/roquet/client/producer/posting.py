@@ -7,7 +7,7 @@
 All attempts share one time-out. Where the queue is given, every attempt goes there; a key chooses by the
 route of the moment, so that an order survives the loss of a broker only in what comes after it.
 Before the same broker is asked again there is a pause. Knows nothing of batches growing or transactions.
-Reference: client.md on the outcomes of an attempt; DefaultMQProducerImpl of Apache 5.5.0.
+Reference: DefaultMQProducerImpl of Apache 5.5.0.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 The broker finds the asker by its heartbeats, so before the first request one goes to every broker of the
 cluster. A reply goes first to the broker that the request came from: its asker is surely connected there.
-Reference: client.md on request-reply, RequestResponseFuture and MessageUtil of Apache 5.5.0.
+Reference: RequestResponseFuture and MessageUtil of Apache 5.5.0.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
           └─▶ unknown ───────▶ the broker asks (39) ─▶ check(message) ─▶ commit, rollback or unknown
 
 The broker confirms the end. When it does not, or this process dies, it asks a producer of the group.
-Knows nothing of how messages are sent. Reference: client.md on transactions, remoting.md's 37 and 39.
+Knows nothing of how messages are sent. Requests 37 and 39. Reference: TransactionMQProducer of Apache 5.5.0.
 """
 
 from __future__ import annotations
