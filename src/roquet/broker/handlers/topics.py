@@ -7,8 +7,8 @@ it. Codes 17, 18, 21, 351, 215, 300, 305, 316. Reference: AdminBrokerProcessor o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 import msgspec
 
@@ -80,7 +80,7 @@ class TopicHandlers:
             CleanTopics: self.clean_topics,
         }
 
-    async def update_topic(self, request: UpdateTopic, call: Call) -> Outcome:
+    def update_topic(self, request: UpdateTopic, call: Call) -> Coroutine[Any, Any, Outcome]:
         """Create a topic or change its settings; equal settings change nothing."""
         wanted = Topic(
             order=request.order,
@@ -92,13 +92,16 @@ class TopicHandlers:
             write_queue_nums=request.write_queue_nums,
         )
         self._topics.put(self._checked(wanted, request.attributes or ""))
-        await self._registered()
-        return OK
+        return self._once_registered()
 
-    async def update_topics(self, request: UpdateTopics, call: Call) -> Outcome:
+    def update_topics(self, request: UpdateTopics, call: Call) -> Coroutine[Any, Any, Outcome]:
         """Create or change several topics: all of them or, when one is wrong, none."""
         listed = read_body(call.frame.body, admin.TopicList).topic_config_list
         self._topics.put(*[self._checked(topic, _changes(topic)) for topic in listed])
+        return self._once_registered()
+
+    async def _once_registered(self) -> Outcome:
+        """Answer when the name servers know of the change, which is in force here already."""
         await self._registered()
         return OK
 
