@@ -34,7 +34,7 @@ OPTIONS: Final = opt.Table(
     PUSHDOWN,
     opt.Option("verify", opt.SWITCH, True, "Compare each body with its checksum."),
     opt.Option("broker", opt.TEXT, "", "What the column `broker` says: files do not know."),
-    opt.Option("rangeBytes", opt.number(1 << 20), 64 << 20, "Bytes of the log that one task reads."),
+    opt.Option("rangeBytes", opt.number(1 << 20), 32 << 20, "Bytes of the log that one task reads."),
     opt.Option("arrowBatchRows", opt.number(1), 10_000, "Rows of one Arrow batch."),
 )  # fmt: skip
 

@@ -20,7 +20,7 @@ from roquet.store.format.columns import OFFSET_MAX, Sieve
 from roquet.store.format.record import HEAD_SIZE_BYTES, store_ms_of
 from roquet.store_reader.files import LogBytes, LogFile, end_of_log, log_files, next_record
 
-RANGE_BYTES: Final = 64 * 1024 * 1024
+RANGE_BYTES: Final = 32 * 1024 * 1024
 CLOCK_SLACK_MS: Final = 10 * 60 * 1000
 """How far a broker's clock may have been set back without a range being ruled out wrongly."""
 
@@ -64,9 +64,12 @@ def plan(path: str, wanted: Filter | None = None, *, range_bytes: int = RANGE_BY
 
 
 def _cut(file: LogFile, limit: int, range_bytes: int) -> Iterable[Range]:
+    """Cut one file into ranges of equal size, so that cores finish together."""
     end = min(limit, file.end)
-    for begin in range(file.begin, end, range_bytes):
-        yield Range(file, begin, min(begin + range_bytes, end), limit)
+    count = -(-(end - file.begin) // range_bytes)
+    step = -(-(end - file.begin) // max(count, 1))
+    for begin in range(file.begin, end, max(step, 1)):
+        yield Range(file, begin, min(begin + step, end), limit)
 
 
 def _ms(time: datetime) -> int:
