@@ -78,12 +78,17 @@ class Mix:
             await asyncio.sleep(0.1)
 
     async def shared(self, *members: Consumer) -> None:
-        """Wait until the members of both languages hold every queue exactly once."""
+        """Wait until every member of either language holds its fair share, and the shares fit.
+
+        That the shares fit is not enough: they did so too before the last member joined.
+        """
 
         async def is_shared() -> bool:
-            held = [queue for part in (await self.java("state"))["held"] for queue in part]
-            held += [queue.queue_id for member in members for queue in member.assigned]
-            return sorted(held) == list(range(QUEUES))
+            parts = (await self.java("state"))["held"]
+            parts += [[queue.queue_id for queue in member.assigned] for member in members]
+            held = sorted(queue for part in parts for queue in part)
+            least = QUEUES // len(parts)
+            return held == list(range(QUEUES)) and all(least <= len(part) <= least + 1 for part in parts)
 
         await self.until(is_shared)
 
