@@ -16,13 +16,13 @@ from uuid import uuid4
 
 from roquet.client.admin.admin import Admin
 from roquet.client.core.bulk import KEYS, TAG, pair
+from roquet.client.core.choose import always
 from roquet.client.errors import NoRoute, NotFound, RoquetError, TimedOut
 from roquet.client.producer.bulk import Bulk
 from roquet.client.reader.reader import Reader
 from roquet.model.route import QueueName
 from roquet.spark import manifest
 from roquet.spark.manifest import Begun, CommittedRecord, Prepared, PreparedRecord, Run, State
-from roquet.spark.outbox import always
 
 PAGE: Final = 64
 LOOK_BACK: Final = (64, 2_048, 65_536)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from roquet.client.cluster.cluster import Cluster
-from roquet.client.core.choose import Pick, by_key
+from roquet.client.core.choose import always, by_key
 from roquet.client.core.sending import Rules
 from roquet.client.producer.bulk import Bulk
 from roquet.client.producer.parcel import Parcel
@@ -166,15 +166,6 @@ class Outbox:
 
 async def _made(wires: Wires) -> Cluster:
     return wires.cluster()
-
-
-def always(queue: QueueName) -> Pick:
-    """Return the choice of one queue."""
-
-    def pick(queues: Sequence[QueueName]) -> QueueName:
-        return queue
-
-    return pick
 
 
 def queue_of(group: Group, row: int, queues: Sequence[QueueName], turn: int) -> QueueName | None:

@@ -22,11 +22,12 @@ from roquet.client.core.bulk import pair
 from roquet.client.errors import RoquetError
 from roquet.client.producer.staging import Staged as Half
 from roquet.client.producer.staging import Staging
+from roquet.model.route import QueueName
 from roquet.runtime.background import shared
 from roquet.spark import committing, manifest
 from roquet.spark.committing import Rules
 from roquet.spark.options import OptionError
-from roquet.spark.outbox import Wires, always, queue_of
+from roquet.spark.outbox import Wires, queue_of
 from roquet.spark.rows import Fixed, Group, groups
 
 if TYPE_CHECKING:
@@ -119,15 +120,16 @@ class _Task:
             for broker in sorted({queue.broker_name for queue in queues}):
                 if not await self._staging.ends_many(broker, group.topic):
                     raise OptionError(committing.promise(broker))
-        picks = []
+        targets: list[QueueName | None] = []
         if group.queue_ids or group.ordering_keys:
             self._turn += 1
-            chosen = [queue_of(group, row, queues, self._turn) for row in range(len(group.bodies))]
-            picks = [None if queue is None else always(queue) for queue in chosen]
+            targets = [queue_of(group, row, queues, self._turn) for row in range(len(group.bodies))]
         texts = [self._text + text for text in group.texts]
         found: dict[int, Half] = {}
         try:
-            await self._staging.stage(group.topic, group.bodies, texts, picks, self._rules.immunity_s, found)
+            await self._staging.stage(
+                group.topic, group.bodies, texts, targets, self._rules.immunity_s, found
+            )
         finally:
             places: dict[str, list[bytes]] = {}
             for row in sorted(found):

@@ -1,4 +1,4 @@
-"""END_HALVES, Roquet's own request: many halves ended at once, in their order, each once."""
+"""Roquet's own requests: many halves stored at once (STAGE_HALVES) and ended at once (END_HALVES)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ import pytest
 
 from roquet.client import Plain
 from roquet.model.ids import parse_offset_id
-from roquet.model.names import OP_HALF_TOPIC
+from roquet.model.message import format_properties
+from roquet.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from roquet.wire.bodies.batch import join_item
 from roquet.wire.codes import Code
 from roquet.wire.frame import Frame
-from roquet.wire.requests.send import Sent
+from roquet.wire.requests.send import Sent, StageHalves
 from roquet.wire.requests.transaction import EndHalves
-from tests.broker.features.transaction_producer import COMMIT, GROUP, ROLLBACK, UNKNOWN, Producer, bodies
+from tests.broker.features.transaction_producer import (
+    COMMIT,
+    GROUP,
+    ROLLBACK,
+    UNKNOWN,
+    Producer,
+    bodies,
+    messages,
+)
 from tests.broker.stage import BROKER, CLIENT_HOST, Stage
 
 SETTINGS: dict[str, Any] = {"transaction_check_interval_ms": 10_000, "transaction_timeout_ms": 6_000}
@@ -28,6 +38,23 @@ def place(sent: Sent) -> tuple[int, int]:
 async def end(mq: Producer, sent: Sequence[Sent], decision: int, group: str = GROUP) -> Frame:
     body = b"".join(struct.pack(">qq", *place(each)) for each in sent)
     return await mq._dialer.call(BROKER, EndHalves(group, decision, "t"), 5, body)
+
+
+HALF = {"TRAN_MSG": "true", "PGROUP": GROUP}
+
+
+async def staged(mq: Producer, topic: str, *items: tuple[bytes, dict[str, str]]) -> Frame:
+    pairs = [(body, {"UNIQ_KEY": f"K{number}"} | more) for number, (body, more) in enumerate(items)]
+    data = b"".join(join_item(0, body, format_properties(more).encode()) for body, more in pairs)
+    return await mq._dialer.call(BROKER, StageHalves(GROUP, topic, "TBW102", 4, 2, 4, 0, 0), 5, data)
+
+
+def places(answer: Frame) -> list[Sent]:
+    """Return the places of staged halves as single sends would have told them."""
+    assert answer.code == Code.SUCCESS, answer.remark
+    sent = Sent.decode(answer.ext)
+    ids = sent.msg_id.split(",")
+    return [Sent(each, sent.queue_id, sent.queue_offset + number) for number, each in enumerate(ids)]
 
 
 def producer(stage: Stage) -> Producer:
@@ -109,3 +136,40 @@ def test_an_empty_list_asks_whether_the_request_is_known_and_a_decision_is_neede
         assert (answer.code, await bodies(client, "t")) == (Code.SYSTEM_ERROR, [])
 
     Stage(**SETTINGS).play(scenario)
+
+
+def test_a_batch_of_halves_is_seen_when_it_is_committed_in_the_queue_that_it_was_for() -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        mq = producer(stage)
+        await mq.send_half("t", b"before")
+        sent = places(await staged(mq, "t", *((b"%d" % number, HALF) for number in range(100))))
+        assert len(sent) == 100
+        assert await bodies(client, "t") == []
+        assert (await end(mq, sent[:40], ROLLBACK)).code == Code.SUCCESS
+        assert (await end(mq, sent[40:], COMMIT)).code == Code.SUCCESS
+        found = await messages(client, "t", 2)
+        assert [message.body for message in found] == [b"%d" % number for number in range(40, 100)]
+        assert [message.properties["UNIQ_KEY"] for message in found][:2] == ["K40", "K41"]
+
+    Stage(**SETTINGS).play(scenario)
+
+
+@pytest.mark.parametrize("plain", [{}, {"TRAN_MSG": "false", "PGROUP": GROUP}])
+def test_nothing_is_staged_when_a_message_would_be_visible_at_once(plain: dict[str, str]) -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        answer = await staged(producer(stage), "t", (b"a", HALF), (b"b", plain), (b"c", HALF))
+        assert answer.code == Code.MESSAGE_ILLEGAL
+        assert answer.remark.startswith("message 1 of 3 opens no transaction")
+        assert await bodies(client, "t") == await bodies(client, HALF_TOPIC) == []
+
+    Stage(**SETTINGS).play(scenario)
+
+
+def test_a_broker_that_takes_no_transactions_stages_nothing() -> None:
+    async def scenario(stage: Stage, client: Plain) -> None:
+        answer = await staged(producer(stage), "t", (b"a", HALF))
+        assert answer.code == Code.NO_PERMISSION
+        assert "rejectTransactionMessage" in answer.remark
+        assert await bodies(client, "t") == []
+
+    Stage(**SETTINGS, reject_transaction=True).play(scenario)

@@ -28,7 +28,7 @@ CLIENTS: Final = frozenset(
             "UNLOCK_BATCH_MQ",
         ),
         *("HEART_BEAT", "UNREGISTER_CLIENT", "GET_CONSUMER_LIST_BY_GROUP", "CHECK_CLIENT_CONFIG"),
-        *("QUERY_ASSIGNMENT", "END_HALVES"),
+        *("QUERY_ASSIGNMENT", "END_HALVES", "STAGE_HALVES"),
     }
 )
 """What producers and consumers ask for themselves."""

@@ -2,6 +2,7 @@
 
     10, 310 ─▶ admit (name, topic, queue) ─▶ Draft ─▶ features.before_append ─▶ store.append ─▶ reply
     320     ─▶ the same, one draft for each message of the batch, stored as a whole
+    30038   ─▶ a batch of which every message must become a half
 
 The order of the checks and their codes are Apache's (SendMessageProcessor 5.5.0). The append path never
 waits here: the answer leaves when the store calls back.
@@ -32,7 +33,7 @@ from roquet.wire.bodies.batch import BatchError
 from roquet.wire.codes import Code
 from roquet.wire.frame import JSON, Frame
 from roquet.wire.reply import PARKED, Outcome, Refusal, Reply
-from roquet.wire.requests.send import Refused, Send, SendBatch, SendV2, Sent
+from roquet.wire.requests.send import Refused, Send, SendBatch, SendV2, Sent, StageHalves
 from roquet.wire.row import Header, row_of
 
 WAITING_MAX: Final = 10_000
@@ -82,7 +83,7 @@ class PutCounter(Protocol):
 
 
 class SendHandlers:
-    """Answers 10, 310 and 320."""
+    """Answers 10, 310, 320 and 30038."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class SendHandlers:
         self.checks_message_type = True
 
     def routes(self) -> dict[type[Header], Handler]:
-        return {Send: self.send, SendV2: self.send, SendBatch: self.send_batch}
+        return {Send: self.send, SendV2: self.send, SendBatch: self.send_batch, StageHalves: self.stage}
 
     def runs(self) -> dict[type[Header], RunHandler]:
         return {SendV2: self.send_run}
@@ -254,6 +255,23 @@ class SendHandlers:
 
     def send_batch(self, request: AnySend, call: Call) -> Outcome:
         """Store the messages of a batch, all or none; they keep the bytes of their properties."""
+        drafts, queue_id = self._batch(request, call)
+        unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
+        self._append(drafts, queue_id, unique_key, NO_FIELDS, call)
+        return PARKED
+
+    def stage(self, request: StageHalves, call: Call) -> Outcome:
+        """Store a batch of halves, all or none; what would be visible at once is refused."""
+        drafts, queue_id = self._batch(request, call)
+        for number, draft in enumerate(drafts):
+            if draft.topic != names.HALF_TOPIC:
+                remark = f"message {number} of {len(drafts)} opens no transaction: nothing is stored"
+                raise self._refusal(Code.MESSAGE_ILLEGAL, remark)
+        self._append(drafts, queue_id, "", NO_FIELDS, call)
+        return PARKED
+
+    def _batch(self, request: AnySend, call: Call) -> tuple[list[Draft], int]:
+        """Return the messages of a batch as they are stored, and the queue that they are for."""
         topic, queue_id = self._admit(request, call)
         if names.is_retry(topic.topic_name):
             raise self._refusal(Code.MESSAGE_ILLEGAL, "batches cannot be sent to retry topics")
@@ -282,9 +300,7 @@ class SendHandlers:
             if topic.attributes:
                 self._check_attributes(topic, drafts[number], properties)
             drafts[number] = self._prepare(drafts[number], properties).draft
-        unique_key = parse_properties(request.properties).get("UNIQ_KEY", "")
-        self._append(drafts, queue_id, unique_key, NO_FIELDS, call)
-        return PARKED
+        return drafts, queue_id
 
     def _complete(self, text: str) -> tuple[dict[str, str], bytes]:
         """Return a message's properties with the broker's own added, parsed and as they are stored."""

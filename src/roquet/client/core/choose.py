@@ -25,6 +25,15 @@ def by_key(queues: Sequence[QueueName], key: str) -> QueueName:
     return queues[abs(java_hash(key)) % len(queues)]
 
 
+def always(queue: QueueName) -> Pick:
+    """Return the choice of one queue."""
+
+    def pick(queues: Sequence[QueueName]) -> QueueName:
+        return queue
+
+    return pick
+
+
 class Turns:
     """The turn-taking of one topic."""
 

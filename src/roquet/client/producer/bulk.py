@@ -53,7 +53,14 @@ class Bulk:
         """Return the queue of an ordering key."""
         return by_key(await self.queues(topic), ordering_key)
 
-    def pack(self, topic: str, bodies: Sequence[bytes], texts: Sequence[str]) -> list[Parcel]:
+    def pack(
+        self,
+        topic: str,
+        bodies: Sequence[bytes],
+        texts: Sequence[str],
+        form: type[SendBatch] = SendBatch,
+        flag: int = 0,
+    ) -> list[Parcel]:
         """Pack messages into as few requests as the limits allow; raises BadMessage."""
         name = self.name(topic)
         check_bodies(bodies, self.rules.message_bytes_max)
@@ -64,7 +71,7 @@ class Bulk:
         return [
             Parcel(
                 name, alike, ids[run.start : run.start + 1], ({},), "batch", b"".join(items[run]), now_ms,
-                form=SendBatch,
+                flag, form, count=run.stop - run.start,
             )
             for run in runs(items, RECORD_BYTES + len(name), self._batch_bytes)
         ]  # fmt: skip

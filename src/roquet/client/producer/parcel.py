@@ -17,7 +17,7 @@ from roquet.model.route import QueueName
 from roquet.wire.codes import Code
 from roquet.wire.header import Frame
 from roquet.wire.requests.reply import SendReplyV2
-from roquet.wire.requests.send import SendBatch, SendV2
+from roquet.wire.requests.send import SendBatch, SendV2, StageHalves
 
 QUEUES_WANTED: Final = 4
 """Queues that a topic gets when a first message creates it."""
@@ -30,7 +30,7 @@ STORED: Final = {
 }
 """Answers that mean stored, and how well."""
 
-AnySend = SendV2 | SendBatch | SendReplyV2
+AnySend = SendV2 | SendBatch | StageHalves | SendReplyV2
 
 
 @dataclass(slots=True)
@@ -50,10 +50,12 @@ class Parcel:
     delay_ms: int = 0
     text: str = ""
     """the property text of a single message that was written before; `pairs` are then empty"""
+    count: int = 1
+    """the messages in a body that was written column by column; `messages` has one for all of them"""
 
     def request(self, group: str, queue: QueueName, extra: Mapping[str, str]) -> AnySend:
         """Write the header of one attempt; `extra` are properties that depend on the broker."""
-        is_batch = self.form is SendBatch
+        is_batch = issubclass(self.form, SendBatch)
         if self.text:
             text = self.text + text_of(extra) if extra else self.text
         else:

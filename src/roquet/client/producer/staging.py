@@ -3,9 +3,9 @@
     stage ─▶ halves at brokers ─▶ their places ─▶ (a commit point of the caller's) ─▶ end: commit, rollback
 
 Unlike `transaction`, nobody here answers a broker that asks: the halves carry a time in which it does not
-(CHECK_IMMUNITY_TIME_IN_SECONDS), and end by their places alone. A Roquet broker ends many halves in one
-request, and ending one twice has one effect; Apache's takes them singly and a second commit there stores
-the message again, which is why `end` tries a commit again only where that is harmless.
+(CHECK_IMMUNITY_TIME_IN_SECONDS), and end by their places alone. A Roquet broker takes and ends many halves
+in one request, and ending one twice has one effect; Apache's takes them singly and a second commit there
+stores the message again, which is why `end` tries a commit again only where that is harmless.
 """
 
 from __future__ import annotations
@@ -18,22 +18,27 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 from roquet.client.cluster.cluster import Cluster
 from roquet.client.core.bulk import pair
-from roquet.client.core.choose import Pick
+from roquet.client.core.choose import always
 from roquet.client.core.sending import HALF_FLAG, transaction_pairs
 from roquet.client.errors import Busy, Refused, RoquetError, TimedOut, TransactionUnsettled, Unreachable
 from roquet.client.producer.bulk import Bulk
+from roquet.client.producer.parcel import Parcel
 from roquet.client.producer.transaction import NUMBERS
 from roquet.model.ids import parse_offset_id
 from roquet.model.names import HALF_TOPIC
 from roquet.model.route import QueueName
 from roquet.wire.codes import Code
 from roquet.wire.requests.offsets import GetMaxOffset, OffsetFound
+from roquet.wire.requests.send import StageHalves
 from roquet.wire.requests.transaction import EndHalves, EndTransaction
 
 Outcome = Literal["commit", "rollback"]
 
 STAGERS_MAX: Final = 64
-"""Halves, or single ends, under way at once."""
+"""Requests that stage, or end single halves, under way at once."""
+
+LOG_OFFSET_CHARS: Final = 16
+"""The end of an offset id."""
 
 HALVES_MAX: Final = 4_096
 """Halves that one request of ours ends."""
@@ -62,6 +67,14 @@ class Staged(NamedTuple):
     place: Place
 
 
+class _Load(NamedTuple):
+    """Halves that go together, and which rows they are."""
+
+    parcel: Parcel
+    target: QueueName | None
+    rows: Sequence[int]
+
+
 class Staging:
     """Stages and ends halves of one producer group."""
 
@@ -79,24 +92,59 @@ class Staging:
         topic: str,
         bodies: Sequence[bytes],
         texts: Sequence[str],
-        picks: Sequence[Pick | None],
+        targets: Sequence[QueueName | None],
         immunity_s: int,
         found: dict[int, Staged],
     ) -> None:
         """Send halves and note in `found` which row lies where, as the answers come.
 
-        Raises the first error once nothing is under way any more: what is in `found` then can be ended.
+        `targets` are the queues that rows must go to; empty when any will do for all of them. Raises the
+        first error once nothing is under way any more: what is in `found` then can be ended.
         """
         own = "".join(pair(name, value) for name, value in transaction_pairs(self._group).items())
         own += pair(IMMUNITY, str(immunity_s))
+        texts = [own + text for text in texts]
+        brokers = {queue.broker_name for queue in await self._bulk.queues(topic)}
+        if all([await self.ends_many(broker, topic) for broker in sorted(brokers)]):
+            await self._stage_many(topic, bodies, texts, targets, found)
+            return
 
         async def one(row: int) -> None:
-            parcel = self._bulk.pack_one(topic, bodies[row], own + texts[row], flag=HALF_FLAG)
-            receipt = await self._bulk.post(parcel, picks[row] if picks else None)
+            parcel = self._bulk.pack_one(topic, bodies[row], texts[row], flag=HALF_FLAG)
+            target = targets[row] if targets else None
+            receipt = await self._bulk.post(parcel, None if target is None else always(target))
             _, log_offset = parse_offset_id(receipt.offset_id)
             found[row] = Staged(receipt.broker, Place(receipt.queue_offset, log_offset))
 
         await _each(range(len(bodies)), one)
+
+    async def _stage_many(
+        self,
+        topic: str,
+        bodies: Sequence[bytes],
+        texts: Sequence[str],
+        targets: Sequence[QueueName | None],
+        found: dict[int, Staged],
+    ) -> None:
+        by_target: dict[QueueName | None, list[int]] = {} if targets else {None: list(range(len(bodies)))}
+        for row, target in enumerate(targets):
+            by_target.setdefault(target, []).append(row)
+        loads: list[_Load] = []
+        for target, rows in by_target.items():
+            some = (bodies, texts) if not targets else ([bodies[r] for r in rows], [texts[r] for r in rows])
+            start = 0
+            for parcel in self._bulk.pack(topic, *some, StageHalves, HALF_FLAG):
+                loads.append(_Load(parcel, target, rows[start : start + parcel.count]))
+                start += parcel.count
+
+        async def post(load: _Load) -> None:
+            pick = None if load.target is None else always(load.target)
+            receipt = await self._bulk.post(load.parcel, pick)
+            log_offsets = [int(each[-LOG_OFFSET_CHARS:], 16) for each in receipt.offset_id.split(",")]
+            for number, (row, log_offset) in enumerate(zip(load.rows, log_offsets, strict=True)):
+                found[row] = Staged(receipt.broker, Place(receipt.queue_offset + number, log_offset))
+
+        await _each(loads, post)
 
     async def end(self, broker: str, topic: str, places: Sequence[Place], outcome: Outcome) -> None:
         """End halves of one broker in their order; raises TransactionUnsettled when one is not confirmed."""
@@ -136,7 +184,7 @@ class Staging:
         """
         topic, broker = queue.topic, queue.broker_name
         found: dict[int, Staged] = {}
-        await self.stage(topic, [b"-"], [""], [lambda _: queue], CATCH_UP_S, found)
+        await self.stage(topic, [b"-"], [""], [queue], CATCH_UP_S, found)
         last = found[0].place
         await self.end(broker, topic, [last], "rollback")
         deadline = self._clock.monotonic() + self._timeout_s

@@ -1,4 +1,4 @@
-"""Sends: 10, 310 with one-letter keys, and the batch 320."""
+"""Sends: 10, 310 with one-letter keys, the batch 320, and its sibling of ours for halves."""
 
 from __future__ import annotations
 
@@ -83,3 +83,12 @@ class SendBatch(Header):
     max_reconsume_times: Int32 | None = named("l", default=None)
     batch: bool = named("m", default=False)
     broker_name: str | None = named("n", default=None)
+
+
+@request(30_038, "STAGE_HALVES", to="broker", reply=Sent, touches=("topic", "pub"))
+class StageHalves(SendBatch):
+    """Store several half messages of one topic and queue as a whole; Roquet's own.
+
+    The body is that of a batch, the answer too; `queue_offset` is the first half's, the others lie behind it.
+    Refused unless every message opens a transaction: others would be visible at once.
+    """

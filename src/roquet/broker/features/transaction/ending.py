@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -202,18 +203,17 @@ class Ends:
         found: dict[int, Stored] = {}
         wanted = set(offsets)
         wanted.discard(-1)
-        left = sorted(wanted, reverse=True)
-        while left:
-            first = left[-1]
-            last = max(offset for offset in left if offset < first + reading.READ_COUNT)
+        left = sorted(wanted)
+        at = 0
+        while at < len(left):
+            first = left[at]
+            last = left[bisect_left(left, first + reading.READ_COUNT, at) - 1]
             got = self._store.read_hot(HALF_TOPIC, 0, first, last - first + 1, reading.READ_BYTES)
             for data in () if got is None else got.records:
                 if int.from_bytes(data[20:28], "big") in wanted:
                     stored = reopen(data)
                     found[stored.queue_offset] = stored
-            end = first + 1 if got is None else max(got.next_offset, first + 1)
-            while left and left[-1] < end:
-                left.pop()
+            at = bisect_left(left, first + 1 if got is None else max(got.next_offset, first + 1), at)
         return found
 
     async def _half(self, request: EndTransaction) -> Stored:

@@ -188,7 +188,7 @@ def first_offset(properties: Mapping[str, str], queue_offset: int) -> int:
 def _number(text: str, otherwise: int) -> int:
     if not text:
         return otherwise
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
-        return otherwise
-    return int(text)
+    digits = text[1:] if text[0] == "-" else text
+    if len(digits) <= 18 and digits.isascii() and digits.isdecimal():
+        return int(text)
+    return otherwise
