@@ -63,20 +63,5 @@ class Pull(Header):
 
 
 @request(361, "LITE_PULL_MESSAGE", to="broker", reply=Pulled, touches=("topic", "sub"))
-class LitePull(Header):
+class LitePull(Pull):
     """Read a run of messages for a consumer that keeps its own positions."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    queue_offset: int
-    max_msg_nums: Int32
-    sys_flag: Int32
-    commit_offset: int
-    suspend_timeout_millis: int
-    sub_version: int
-    subscription: str | None = None
-    expression_type: str | None = None
-    max_msg_bytes: Int32 | None = None
-    request_source: Int32 | None = None
-    bulk: bool | None = None

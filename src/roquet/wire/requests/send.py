@@ -66,23 +66,8 @@ class SendV2(Header):
 
 
 @request(320, "SEND_BATCH_MESSAGE", to="broker", reply=Sent, touches=("topic", "pub"))
-class SendBatch(Header):
+class SendBatch(SendV2):
     """Store several messages of one topic and queue as a whole; the body holds them one after another."""
-
-    producer_group: str = named("a")
-    topic: str = named("b")
-    default_topic: str = named("c")
-    default_topic_queue_nums: Int32 = named("d")
-    queue_id: Int32 = named("e")
-    sys_flag: Int32 = named("f")
-    born_timestamp: int = named("g")
-    flag: Int32 = named("h")
-    properties: str = named("i", default="")
-    reconsume_times: Int32 | None = named("j", default=None)
-    unit_mode: bool | None = named("k", default=None)
-    max_reconsume_times: Int32 | None = named("l", default=None)
-    batch: bool = named("m", default=False)
-    broker_name: str | None = named("n", default=None)
 
 
 @request(30_038, "STAGE_HALVES", to="broker", reply=Sent, touches=("topic", "pub"))
