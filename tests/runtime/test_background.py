@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -128,3 +128,24 @@ print("end")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=END_S)
     assert (done.stdout, done.stderr, done.returncode) == ("end\n", "", 0)
+
+
+def test_whoever_waits_when_the_loop_is_stopped_is_told(background: Background) -> None:
+    held, let_go = threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        held.set()
+        let_go.wait(END_S)
+
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(background.run, asyncio.Event().wait()) for _ in range(2)]
+        background.start(hold())
+        held.wait(END_S)
+        waiting += [pool.submit(background.run, double(1)) for _ in range(2)]
+        stopping = threading.Thread(target=background.stop)
+        stopping.start()
+        let_go.set()
+        stopping.join(END_S)
+        for each in waiting:
+            # Work that was begun in time may also have ended; nobody waits for ever.
+            assert isinstance(each.exception(END_S), CancelledError | LoopLost) or each.result() == 2

@@ -1,6 +1,9 @@
 """An event loop in a thread of its own, for synchronous code that calls asynchronous one.
 
-    caller's thread ── run(coroutine) ──▶ the loop's thread ──▶ result, or the error, back to the caller
+    caller's thread ── run(coroutine) ──▶ waiting line ──▶ the loop's thread ──▶ result, or the error, back
+
+Callers that come while the loop is busy wake it once, and each waits at a lock of its own: futures that
+two threads share cost several times as much.
 
 There is one such loop per process (`shared`), begun when it is first needed. A child of `fork` has no
 threads but its own: there `shared` begins a new one, and the old one says so instead of hanging. At the end
@@ -14,6 +17,7 @@ import atexit
 import concurrent.futures
 import os
 import threading
+from collections import deque
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -38,6 +42,58 @@ class LoopLost(RuntimeError):
     """The loop is not there any more: it was stopped, or it lives in the process that forked this one."""
 
 
+class _Errand:
+    """A coroutine on its way through the loop, and the caller that waits for it."""
+
+    __slots__ = ("_done", "_error", "_result", "_task", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._work = work
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def wait(self) -> None:
+        """Wait for the end, in the caller's thread."""
+        self._done.acquire()
+
+    def outcome(self) -> Any:
+        """Return the result, or raise the error."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # the error knows this frame, and this frame should not know the error
+        return self._result
+
+    # --- on the loop
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._task = loop.create_task(self._work)
+        self._task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def give_up(self) -> None:
+        """Tell the caller that the loop has ended before it could begin."""
+        self._work.close()
+        self._error = LoopLost("the background event loop was stopped")
+        self._done.release()
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled():
+            self._error = concurrent.futures.CancelledError()
+        else:
+            self._error = task.exception()
+            if self._error is None:
+                self._result = task.result()
+        self._done.release()
+
+
 class Background:
     """A running event loop and its thread."""
 
@@ -47,6 +103,8 @@ class Background:
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS_MAX, f"{name}-worker"))
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._stopped = False
+        self._line: deque[_Errand] = deque()
+        self._is_woken = False
         self._thread.start()
 
     @property
@@ -59,10 +117,28 @@ class Background:
 
         Raises what the coroutine raises, LoopLost, or WrongThread when called from the loop itself.
         """
-        return self._wait(self.start(work))
+        self._check(work)
+        errand = _Errand(work)
+        self._line.append(errand)
+        # The loop says "not woken" before it looks at the line, so nobody in it is overlooked.
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._begin)
+        try:
+            errand.wait()
+        except BaseException:  # Ctrl-C in the waiting thread: the work ends too
+            self._loop.call_soon_threadsafe(errand.cancel)
+            raise
+        result: Result = errand.outcome()
+        return result
 
     def start(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
         """Start a coroutine on the loop and return its future at once."""
+        self._check(work)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _check(self, work: Coroutine[Any, Any, Result]) -> None:
+        """Raise LoopLost or WrongThread, and drop the work, where the loop cannot be waited for."""
         if not self.is_alive:
             work.close()
             where = "stopped" if self._stopped else "left behind in the parent process"
@@ -70,14 +146,12 @@ class Background:
         if threading.current_thread() is self._thread:
             work.close()
             raise WrongThread("synchronous calls would block the event loop that they run on")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def _wait(self, future: concurrent.futures.Future[Result]) -> Result:
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C in the waiting thread: the work ends too
-            raise
+    def _begin(self) -> None:
+        """Begin what waits in the line; on the loop."""
+        self._is_woken = False
+        while self._line:
+            self._line.popleft().begin(self._loop)
 
     def stop(self) -> None:
         """Cancel what still runs and end the thread; safe to call again, and in a child process."""
@@ -94,6 +168,8 @@ class Background:
             self._loop.run_until_complete(_cancel_all())
         finally:
             self._loop.close()
+            while self._line:
+                self._line.popleft().give_up()
 
 
 async def _cancel_all() -> None:
