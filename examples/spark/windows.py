@@ -18,15 +18,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 import roquet.spark
 
 LATE = "10 minutes"
-ORDER = "country string, amount double, time string"
+ORDER = "country string, amount double, time timestamp"
 
 
 def orders(spark: SparkSession, namesrv: str, topic: str) -> DataFrame:
     """Return the orders of a topic as a stream."""
     options = {"namesrv": namesrv, "subscribe": topic, "startingOffsets": "earliest"}
     options |= {"format": "json", "valueSchema": ORDER, "badValues": "column"}
-    bodies = spark.readStream.format("roquet").options(**options).load().select("value.*")
-    return bodies.withColumn("time", f.to_timestamp("time"))
+    return spark.readStream.format("roquet").options(**options).load().select("value.*")
 
 
 def totals(orders: DataFrame) -> DataFrame:

@@ -12,43 +12,27 @@ import asyncio
 import contextlib
 import inspect
 import io
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import roquet
 from roquet.testing import ThreadedBroker
+from tests.docs.pages import ADDRESS, ROOT, Block, blocks_of
 
-ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "SDK.md")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-ADDRESS = "127.0.0.1:9876"
-FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LIMIT_S = 60.0
 SILENCE_S = 0.5
 
 
-class Block(NamedTuple):
-    """A piece of a page."""
-
-    page: str
-    line: int
-    text: str
-
-
 def blocks() -> list[Block]:
-    found = []
-    for page in PAGES:
-        text = page.read_text()
-        for match in FENCE.finditer(text):
-            found.append(Block(page.name, text[: match.start()].count("\n") + 2, match[1]))
-    return found
+    return [block for page in PAGES for block in blocks_of(page, "python")]
 
 
 class Told(io.StringIO):
@@ -84,7 +68,7 @@ def run_as_tests(text: str, folder: Path) -> None:
     assert f"{text.count('def test_')} passed" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("block", blocks(), ids=lambda block: f"{block.page}:{block.line}")
+@pytest.mark.parametrize("block", blocks(), ids=lambda block: block.place)
 def test_a_block_of_the_documentation_runs(
     block: Block, roquet_broker: ThreadedBroker, tmp_path: Path
 ) -> None:
@@ -93,7 +77,7 @@ def test_a_block_of_the_documentation_runs(
         return
     prepare(roquet_broker, block.text)
     text = block.text.replace(ADDRESS, roquet_broker.namesrv)
-    code = compile(text, f"{block.page}:{block.line}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(text, block.place, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names: dict[str, object] = {"__name__": "example"}
     told = Told()
     with contextlib.redirect_stdout(told):

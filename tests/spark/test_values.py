@@ -6,6 +6,9 @@ import base64
 import importlib
 import io
 import json
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,72 @@ def test_json() -> None:
     assert all(mixed["value_error"][1:])
     with pytest.raises(BadValue, match="a body is no json of the schema"):
         read(Format("json"), kind, good, b"{")
+
+
+UTC_12 = datetime(2026, 11, 15, 12, 0, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"2026-11-15T12:00:03Z"', UTC_12),
+        ('"2026-11-15T13:00:03+01:00"', UTC_12),
+        ('"2026-11-15T12:00:03.25Z"', UTC_12.replace(microsecond=250_000)),
+        ('"2026-11-15T12:00:03"', UTC_12),  # without a zone: UTC
+        ('"2026-11-15 12:00:03"', UTC_12),
+        ('"20261115T120003Z"', UTC_12),
+        ('"2026-11-15"', UTC_12.replace(hour=0, second=0)),
+        (str(int(UTC_12.timestamp())), UTC_12),  # as from_json: seconds
+        ("null", None),
+    ],
+)
+def test_times_in_json(text: str, found: datetime | None) -> None:
+    kind = pa.struct([("at", pa.timestamp("us", tz="UTC")), ("all", pa.list_(pa.timestamp("us", tz="UTC")))])
+    body = f'{{"at": {text}, "all": [{text}, null]}}'.encode()
+    assert read(Format("json"), kind, body)["value"] == [{"at": found, "all": [found, None]}]
+
+
+def test_dates_local_times_and_decimals_in_json() -> None:
+    kind = pa.struct(
+        [("day", pa.date32()), ("at", pa.timestamp("us")), ("sum", pa.decimal128(10, 2)),
+         ("by", pa.map_(pa.string(), pa.date32()))]
+    )  # fmt: skip
+    first = b'{"day": "2026-11-15", "at": "2026-11-15T12:00:03", "sum": 1.10, "by": {"a": "2026-11-16"}}'
+    short = b'{"day": "2026-11-15T23:00", "at": "2026-11-15 12:00", "sum": "1.1", "by": {"a": null}}'
+    noon = datetime(2026, 11, 15, 12)
+    assert read(Format("json"), kind, first, short)["value"] == [
+        {"day": date(2026, 11, 15), "at": noon.replace(second=3), "sum": Decimal("1.10"),
+         "by": [("a", date(2026, 11, 16))]},
+        {"day": date(2026, 11, 15), "at": noon, "sum": Decimal("1.10"), "by": [("a", None)]},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ('"at": "yesterday"', r"at `\$.at`"),
+        ('"at": 1.5', r"at `\$.at`"),
+        ('"at": true', r"at `\$.at`"),
+        ('"at": 99999999999999', r"at `\$.at`"),
+        ('"local": "2026-11-15T12:00:03Z"', r"at `\$.local`"),
+        ('"day": 20261115', r"at `\$.day`"),
+        ('"day": "2026-02-30"', r"at `\$.day`"),
+        ('"sum": 1.005', "data loss"),
+    ],
+)
+def test_times_and_numbers_that_are_none_in_json(field: str, why: str) -> None:
+    kind = pa.struct(
+        [("at", pa.timestamp("us", tz="UTC")), ("local", pa.timestamp("us")), ("day", pa.date32()),
+         ("sum", pa.decimal128(10, 2))]
+    )  # fmt: skip
+    good = b'{"at": "2026-11-15T12:00:03Z"}'
+    bad = b"{%s}" % field.encode()
+    found = read(Format("json", bad_to_column=True), kind, good, bad, good)
+    assert [value and value["at"] for value in found["value"]] == [UTC_12, None, UTC_12]
+    assert found["value_error"][0] is None
+    assert re.search(why, found["value_error"][1])
+    with pytest.raises(BadValue, match="a body is no json of the schema"):
+        read(Format("json"), kind, good, bad)
 
 
 def test_string() -> None:

@@ -30,6 +30,8 @@ log = logging.getLogger("roquet.spark")
 
 CLIENT_SETTINGS: Final = ("unit", "instance", "encoding")
 IMMUNITY_S_MAX: Final = 2**31 // 1000
+SPARKS_OWN_OF_STREAMS: Final = ("path", "checkpointlocation", "queryname")
+"""Options of Spark's that reach the writer of a stream with its own: `.queryName(…)` is one."""
 
 
 def _name(text: str) -> str:
@@ -167,8 +169,7 @@ def read_options(
     """Return every option's value and what they say for all rows; raises OptionError."""
     if overwrite:
         raise opt.OptionError('a topic cannot be overwritten: use mode("append"), or outputMode("append")')
-    ignored = ("path", "checkpointlocation") if is_stream else ("path",)
-    given = SINK_OPTIONS.parse(options, ignore=ignored)
+    given = SINK_OPTIONS.parse(options, ignore=SPARKS_OWN_OF_STREAMS if is_stream else ("path",))
     given["client"] = opt.client_settings(SINK_OPTIONS.passed_through(options), CLIENT_SETTINGS)
     fixed = Fixed(
         given["topic"], given["tag"], given["keys"], given["properties"], given["delay"], given["deliverAt"],

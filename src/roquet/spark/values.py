@@ -5,7 +5,7 @@
 
 Whatever does not decode is an error that says which row, or null with the reason in `value_error`. The
 libraries fastavro and protobuf are imported when their format is asked for. Text is checked by Arrow; the
-other formats make an object of each body, which is what they cost.
+other formats make an object of each body, which is what they cost; JSON makes only what the type asks for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from roquet.spark import avro_values, protobuf_values
+from roquet.spark import avro_values, json_values, protobuf_values
 from roquet.spark.options import OptionError
 
 if TYPE_CHECKING:
@@ -134,6 +134,4 @@ class ValueReader(NamedTuple):
             return avro_values.decoder(format.schema)
         if format.kind == "protobuf":
             return protobuf_values.decoder(format.schema, format.message)
-        import msgspec
-
-        return msgspec.json.decode
+        return json_values.decoder(self.type)
