@@ -9,15 +9,18 @@ with the extra `spark`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from roquet.client.compression import inflate
+from roquet.client.errors import BadMessage
 from roquet.store.format.columns import KINDS, Buffer, Columns, Sieve, read_columns
 from roquet.store.format.record import Stop
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Found = TypeVar("Found")
 
 COLUMNS: Final = (
     "topic",
@@ -77,6 +80,26 @@ def read_batch(
             f"the answer is damaged at byte {found.position}: {found.fault or 'it is cut short'}"
         )
     return to_batch(found, names, broker), found.position
+
+
+def rows_that_open(read: Callable[[int], Found], rows_max: int) -> tuple[Found | None, str]:
+    """Return what `read` gives for as many rows as have bodies that open, None when the first does not.
+
+    The text says why the one behind them does not; it is empty when all do.
+    """
+    try:
+        return read(rows_max), ""
+    except BadMessage as error:
+        reason = str(error)
+    good, bad = 0, rows_max
+    while bad - good > 1:
+        half = (good + bad) // 2
+        try:
+            read(half)
+            good = half
+        except BadMessage:
+            bad = half
+    return (read(good) if good else None), reason
 
 
 def _array(found: Columns, name: str, broker: str) -> pa.Array:

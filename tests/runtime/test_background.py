@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -14,8 +13,9 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 import pytest
 
 from roquet.runtime.background import Background, LoopLost, WrongThread, shared
+from tests.ctrl_c import pressed
 
-END_S = 20.0
+END_S = 120.0
 
 
 @pytest.fixture
@@ -82,15 +82,7 @@ def test_ctrl_c_ends_what_the_caller_waits_for(background: Background) -> None:
             cancelled.set()
             raise
 
-    def press() -> None:
-        began.wait(END_S)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    async def raise_here() -> None:
-        await asyncio.get_running_loop().run_in_executor(None, press)
-
-    background.start(raise_here())
-    with pytest.raises(KeyboardInterrupt):
+    with pressed(began), pytest.raises(KeyboardInterrupt):
         background.run(forever())
     assert cancelled.wait(END_S)
 
@@ -137,8 +129,12 @@ def test_whoever_waits_when_the_loop_is_stopped_is_told(background: Background) 
         held.set()
         let_go.wait(END_S)
 
+    async def forever() -> int:
+        await asyncio.Event().wait()
+        return 0
+
     with ThreadPoolExecutor(4) as pool:
-        waiting = [pool.submit(background.run, asyncio.Event().wait()) for _ in range(2)]
+        waiting = [pool.submit(background.run, forever()) for _ in range(2)]
         background.start(hold())
         held.wait(END_S)
         waiting += [pool.submit(background.run, double(1)) for _ in range(2)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from roquet.testing import ThreadedBroker
-from tests.spark.shop import Shop
+from tests.spark.shop import LOG_FILE_BYTES, Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores; workers run the Python of the tests."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -37,7 +37,8 @@ def spark() -> Iterator[SparkSession]:
     import roquet.spark
 
     builder = SparkSession.builder.master("local[2]").appName("roquet-tests")
-    for name, value in SETTINGS.items():
+    tables = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    for name, value in (SETTINGS | tables).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -47,12 +48,20 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
+def ours(tmp_path: Path) -> Iterator[Shop]:
     """A broker of the test's own in this process, on a clock that the test moves."""
-    broker = ThreadedBroker(tmp_path / "roquet", {})
+    broker = ThreadedBroker(
+        tmp_path / "roquet", {"mappedFileSizeCommitLog": LOG_FILE_BYTES, "fileReservedTime": 1}
+    )
     try:
         with Shop(broker.namesrv) as shop:
-            shop.broker = broker
+            shop.broker, shop.is_ours = broker, True
             yield shop
     finally:
         broker.close()
+
+
+@pytest.fixture
+def shop(ours: Shop) -> Shop:
+    """The same, where tests do not hold for any broker (see `any_broker`)."""
+    return ours

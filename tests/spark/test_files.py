@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+)
 
 from roquet.arrow import COLUMNS
 from roquet.spark import files
-from roquet.spark.files import OPTIONS, PushingStoreReader, StoreReader, StoreSource
+from roquet.spark.files import (
+    OPTIONS,
+    PushingStoreReader,
+    StoreReader,
+    StoreSource,
+    TellingStoreReader,
+    shared_out,
+)
 from roquet.spark.options import OptionError
 from roquet.spark.pushdown import OFFERING_MODULE
+from roquet.store_reader.files import LogFile
+from roquet.store_reader.plan import Range, joined
 from tests.store_reader.test_store_reader import Written
 
 if TYPE_CHECKING:
@@ -33,7 +55,7 @@ def reader(store: Written, names: tuple[str, ...] = COLUMNS, **given: str) -> St
     return StoreReader(OPTIONS.parse({"path": str(store.root), **given}, ignore=()), names)
 
 
-def rows(found: StoreReader) -> list[dict[str, Any]]:
+def rows(found: DataSourceReader) -> list[dict[str, Any]]:
     batches = [batch for part in found.partitions() for batch in found.read(part)]
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
@@ -63,6 +85,43 @@ def test_conditions_choose_rows(store: Written) -> None:
     assert {tuple(row.values()) for row in rows(pushing)} == {("orders", 1)}
     assert list(pushing.pushFilters([EqualTo(("topic",), "payments")])) == []
     assert pushing.partitions() == []
+    assert rows(pushing) == []
+
+
+def test_conditions_and_options_that_exclude_each_other_leave_nothing(store: Written) -> None:
+    given = OPTIONS.parse({"path": str(store.root), "queueIds": "0"}, ignore=())
+    pushing = PushingStoreReader(given, ("queue_id",))
+    assert list(pushing.pushFilters([EqualTo(("queue_id",), 1)])) == []
+    assert rows(pushing) == []
+    assert list(pushing.pushFilters([In(("queue_id",), (0, 1))])) == []
+    assert {row["queue_id"] for row in rows(pushing)} == {0}
+
+
+def test_conditions_on_times_meet_with_options(store: Written) -> None:
+    given = OPTIONS.parse({"path": str(store.root), "since": "1970-01-02", "until": "1970-01-03"}, ignore=())
+    pushing = PushingStoreReader(given, ("store_time",))
+    wide: list[Filter] = [
+        GreaterThanOrEqual(("store_time",), datetime(1970, 1, 1, tzinfo=UTC)),
+        LessThan(("store_time",), datetime(1970, 1, 2, 3, tzinfo=UTC)),
+    ]
+    assert list(pushing.pushFilters(wide)) == []
+    assert [row["store_time"].hour for row in rows(pushing)] == [0, 1, 2]
+
+
+def test_rows_of_damage_are_left_to_spark(store: Written) -> None:
+    given = OPTIONS.parse({"path": str(store.root), "damaged": "column"}, ignore=())
+    pushing = PushingStoreReader(given, (*COLUMNS, "damage"))
+    offered: list[Filter] = [EqualTo(("topic",), "payments")]
+    assert list(pushing.pushFilters(offered)) == offered
+    assert len(rows(pushing)) == len(store.rows)
+
+
+def test_what_spark_makes_of_an_empty_plan_has_no_rows(tmp_path: Path) -> None:
+    empty = Written(tmp_path)
+    empty.save()
+    found = reader(empty)
+    assert found.partitions() == []
+    assert list(found.read(InputPartition(None))) == []
 
 
 def test_damage_is_an_error_a_gap_or_a_row(store: Written) -> None:
@@ -82,6 +141,9 @@ def test_options_are_checked(store: Written) -> None:
         StoreSource({})
     with pytest.raises(OptionError, match="did you mean topics"):
         StoreSource({"path": "x", "topic": "orders"})
+    for text in ("1,x", "-1"):
+        with pytest.raises(OptionError, match="queueIds of roquet-store wants numbers with commas"):
+            StoreSource({"path": "x", "queueIds": text})
     assert "damage string" in StoreSource({"path": "x", "damaged": "column"}).schema()
     assert "damage" not in StoreSource({"path": "x"}).schema()
 
@@ -96,7 +158,11 @@ def test_conditions_are_taken_only_where_spark_offers_them(
     assert type(source.reader(schema)) is StoreReader
     monkeypatch.setitem(__import__("sys").modules, OFFERING_MODULE, files)
     assert type(source.reader(schema)) is PushingStoreReader
-    assert type(StoreSource({"path": str(store.root)}).reader(schema)) is StoreReader
+    telling = StoreSource({"path": str(store.root)}).reader(schema)
+    assert type(telling) is TellingStoreReader
+    offered: list[Filter] = [EqualTo(("queue_id",), 1)]
+    assert list(telling.pushFilters(offered)) == offered
+    assert len(rows(telling)) == len(store.rows), "Spark itself sorts out what was offered"
 
 
 @pytest.mark.process
@@ -120,3 +186,39 @@ def test_spark_still_keeps_the_plan_of_a_filtered_scan(spark: SparkSession, stor
     assert filtered == 30
     assert table.count() == filtered, "Spark is mended: let pushdown be on by default"
     assert spark.read.format("roquet-store").load(str(store.root)).count() == len(store.rows)
+
+
+@given(
+    st.lists(st.integers(1, 40), max_size=40),
+    st.integers(1, 200),
+    st.integers(1, 8),
+)
+def test_tasks_share_all_ranges_in_their_order(sizes: list[int], bytes_max: int, cores: int) -> None:
+    file = LogFile(0, sum(sizes), "log")
+    ends = list(itertools.accumulate(sizes))
+    ranges = [Range(file, end - size, end, sum(sizes)) for end, size in zip(ends, sizes, strict=True)]
+    tasks = shared_out(ranges, bytes_max, cores)
+    assert joined(part for some in tasks for part in some) == joined(ranges)
+    assert len(tasks) <= -(-sum(sizes) // bytes_max) + cores - 1
+
+
+def test_a_small_store_keeps_every_core_busy_with_few_tasks() -> None:
+    ranges = [Range(LogFile(0, 300, "log"), at, at + 30, 300) for at in range(0, 300, 30)]
+
+    def shares(bytes_max: int, cores: int) -> list[int]:
+        return [sum(part.end - part.begin for part in some) for some in shared_out(ranges, bytes_max, cores)]
+
+    assert shares(128, 2) == [60, 90, 60, 90]
+    assert shares(1_000, 2) == [150, 150]
+    assert shares(1_000, 16) == [30] * 10
+
+
+def test_ranges_that_follow_each_other_are_read_as_one() -> None:
+    one, two = LogFile(0, 100, "one"), LogFile(100, 100, "two")
+    ranges = [
+        Range(one, 0, 40, 200),
+        Range(one, 40, 90, 200),
+        Range(one, 95, 100, 200, 3),
+        Range(two, 100, 200, 200),
+    ]
+    assert joined(ranges) == [Range(one, 0, 90, 200), *ranges[2:]]

@@ -94,6 +94,20 @@ def test_the_page_shows_every_option() -> None:
             assert f"`{option.name}`" in page
 
 
+def test_every_option_is_tried_on_both_kinds_of_brokers() -> None:
+    """The files there run on a broker of ours and on Apache's."""
+    folder = Path(__file__).with_name("any_broker")
+    names = ("test_batch", "test_stream", "test_topics_that_change")
+    text = "".join((folder / f"{name}.py").read_text() for name in names)
+    elsewhere = {"valueMessage", "pushdown"}  # test_values has no broker at all; test_session has Spark
+    missing = [
+        option.name
+        for option in source_options.OPTIONS.options
+        if option.name not in elsewhere and f"{option.name}=" not in text and f'"{option.name}"' not in text
+    ]
+    assert missing == []
+
+
 def test_the_docstring_shows_every_option() -> None:
     from roquet.spark.source import RoquetSource
 

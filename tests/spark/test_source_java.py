@@ -15,7 +15,7 @@ import pytest
 from tests.peers.cluster import Cluster, running_cluster
 from tests.peers.jars import CLIENT_VERSIONS
 from tests.peers.java import JavaClient, fresh_name
-from tests.spark.shop import Shop, wait_for
+from tests.spark.shop import Shop, as_java, wait_for
 
 pytestmark = pytest.mark.java
 
@@ -44,18 +44,5 @@ def test_kinds_arrive_with_equal_bytes(cluster: Cluster, version: str, tmp_path:
         finally:
             java("close")
         rows = shop.read(subscribe=topic).to_pylist()
-    found = {}
-    for row in rows:
-        properties = dict(row["properties"])
-        found[properties["mark"]] = {
-            "topic": row["topic"],
-            "body": row["body"].decode(),
-            "tag": row["tag"],
-            "keys": " ".join(row["keys"]),
-            "flag": row["flag"],
-            "colour": properties["colour"],
-            "queue": row["queue_id"],
-            "id": row["message_id"],
-        }
     assert len(rows) == len(marks)
-    assert found == seen
+    assert as_java(rows) == seen

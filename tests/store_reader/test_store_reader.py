@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roquet.store_reader as reader
-from roquet.model.message import Draft, Host
+from roquet.arrow import COLUMNS
+from roquet.model.message import Draft, Host, SysFlag
 from roquet.store.format import record
 from roquet.store.format.queue_entry import pack
 from roquet.store_reader.files import end_of_log, log_files
@@ -58,6 +60,15 @@ class Written:
             data = b"".join(pack(at, size, 0) for at, size in entries)
             (queue_dir / f"{0:020d}").write_bytes(data.ljust(len(data) + 200, b"\0"))
         return self.root
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._log)
+
+    def end_of(self, row: dict[str, Any]) -> int:
+        """Return the log offset behind a row's record."""
+        at: int = row["log_offset"]
+        return at + int.from_bytes(self._log[at : at + 4], "big")
 
     def damage(self, log_offset: int, data: bytes) -> None:
         self._log[log_offset : log_offset + len(data)] = data
@@ -151,6 +162,20 @@ class TestFilters:
         queue.write_bytes(queue.read_bytes()[:40].ljust(400, b"\0"))
         assert len(rows_of(root, topics=["bills"])) == 150
 
+    def test_a_queue_without_a_folder_is_found_in_the_log(self, tmp_path: Path) -> None:
+        root = self.written(tmp_path).save()
+        shutil.rmtree(root / "consumequeue" / "bills" / "1")
+        assert len(rows_of(root, topics=["bills"], queue_ids=[1])) == 50
+        assert len(rows_of(root, topics=["bills"], queue_ids=[7])) == 0
+
+    def test_times_between_milliseconds(self, tmp_path: Path) -> None:
+        """Messages have whole milliseconds: what is asked for a little later does not include them."""
+        root = self.written(tmp_path).save()
+        hour, little = datetime(1970, 1, 1, 5, tzinfo=UTC), timedelta(microseconds=1)
+        assert len(rows_of(root, since=hour, until=hour + little)) == 1
+        assert len(rows_of(root, since=hour + little, until=hour + timedelta(hours=1))) == 0
+        assert len(rows_of(root, since=datetime(1970, 1, 1, 5), until=datetime(1970, 1, 1, 7))) == 2
+
     def test_time(self, tmp_path: Path) -> None:
         root = self.written(tmp_path).save()
         since, until = datetime(1970, 1, 3, tzinfo=UTC), datetime(1970, 1, 4, tzinfo=UTC)
@@ -209,6 +234,84 @@ class TestDamage:
         ]
         assert len([row for row in found if row["damage"] is None]) == 17
         assert {row["log_offset"] for row in found if row["damage"]} == {written.rows[3]["log_offset"]}
+
+    @given(data=st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_one_wrong_byte_costs_one_record_at_most(
+        self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    ) -> None:
+        written = Written(tmp_path_factory.mktemp("store"))
+        for number in range(25):
+            written.add(body=bytes([number]) * (number * 37 % 600))
+        at = data.draw(st.integers(0, written.size_bytes - 1))
+        written.damage(at, bytes([data.draw(st.integers(0, 255))]))
+        root = written.save()
+        range_bytes = data.draw(st.sampled_from([200, 1_000, 4_096]))
+        found: list[int] = []
+        told: list[int] = []
+        names = [name for name in COLUMNS if not name.endswith("time")]  # years that Python does not know
+        for part in reader.plan(str(root), range_bytes=range_bytes):
+            for batch in reader.read_range(part, reader.Filter(), columns=names, damaged="column"):
+                for row in batch.to_pylist():
+                    (told if row["damage"] else found).append(row["log_offset"])
+        offsets = [row["log_offset"] for row in written.rows]
+        assert found == [offset for offset in offsets if offset in found], "in order, and no others"
+        lost = [offset for offset in offsets if offset not in found]
+        assert len(lost) <= 1
+        assert set(lost) <= {*told, offsets[-1]}, "told, unless it is the end of the log"
+        assert len(told) <= 1
+
+    def test_a_body_that_does_not_open(self, tmp_path: Path) -> None:
+        """A producer may send what it likes; the messages around it are none the worse."""
+        written = self.written(tmp_path)
+        for row in (written.rows[7], written.rows[8]):
+            written.damage(row["log_offset"] + 36, SysFlag.COMPRESSED.to_bytes(4, "big"))
+        root = written.save()
+        sound = [row for row in written.rows if row not in written.rows[7:9]]
+        names = ("topic", "queue_id", "queue_offset", "log_offset", "body")
+        place = written.rows[7]["log_offset"]
+        with pytest.raises(
+            reader.DamagedStore, match=f"the body of the record at {place} of .* cannot be read"
+        ):
+            list(reader.read(str(root), columns=names))
+        for rows in (1, 3, 8, 100):
+            batches = reader.read(str(root), columns=names, damaged="skip", rows=rows)
+            found = [row for batch in batches for row in batch.to_pylist()]
+            assert [row.pop("body") for row in found] == [b"x" * 300] * 18
+            assert found == sound
+        told = [row for batch in reader.read(str(root), damaged="column") for row in batch.to_pylist()]
+        assert [row["log_offset"] for row in told if row["damage"]] == [
+            row["log_offset"] for row in written.rows[7:9]
+        ]
+        assert len(rows_of(root)) == 20, "whoever does not ask for bodies does not open them"
+
+    @pytest.mark.parametrize("kept", [None, 0, 1_500, FILE_BYTES - 300])
+    def test_a_hole_between_files_is_damage(self, tmp_path: Path, kept: int | None) -> None:
+        written = self.written(tmp_path)
+        root = written.save()
+        second = root / "commitlog" / f"{FILE_BYTES:020d}"
+        data = second.read_bytes()
+        second.unlink()
+        if kept is not None:
+            second.write_bytes(data[:kept])
+        begin = FILE_BYTES + (kept or 0)
+        with pytest.raises(reader.DamagedStore, match="bytes at"):
+            rows_of(root)
+        told = rows_of(root, damaged="column")
+        (hole,) = [row for row in told if "are in no file" in (row["damage"] or "")]
+        assert hole["log_offset"] == begin
+        assert hole["damage"].startswith(f"{2 * FILE_BYTES - begin} bytes at {begin}, behind ")
+        sound = [
+            row for row in written.rows if written.end_of(row) <= begin or row["log_offset"] >= 2 * FILE_BYTES
+        ]
+        assert rows_of(root, damaged="skip") == sound
+
+    def test_an_end_that_is_missing_is_the_end(self, tmp_path: Path) -> None:
+        written = self.written(tmp_path)
+        root = written.save()
+        sorted((root / "commitlog").iterdir())[-1].unlink()
+        last = max(int(path.name) for path in (root / "commitlog").iterdir()) + FILE_BYTES
+        assert rows_of(root) == [row for row in written.rows if row["log_offset"] < last]
 
     def test_half_a_record_at_the_end_is_not_there_yet(self, tmp_path: Path) -> None:
         written = self.written(tmp_path)

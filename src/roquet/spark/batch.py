@@ -19,7 +19,7 @@ from roquet.client.reader.reader import Bounds
 from roquet.model.route import QueueName
 from roquet.spark.access import Turns
 from roquet.spark.plan import Range, between, narrowed, pack, partition_count
-from roquet.spark.pushdown import Conditions, take
+from roquet.spark.pushdown import Conditions, decline, take
 from roquet.spark.read import How, read_ranges
 from roquet.spark.survey import Survey
 
@@ -106,6 +106,13 @@ class PushingReader(RoquetReader):
         self._pushed, left = take(filters, PUSHED)
         self._how = pushed_into(self._how, self._pushed)
         return iter(left)
+
+
+class TellingReader(RoquetReader):
+    """A reader that takes no conditions over, and says what it could have done with them."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        return iter(decline(filters, PUSHED))
 
 
 def pushed_into(how: How, wanted: Conditions) -> How:

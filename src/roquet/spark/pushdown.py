@@ -5,9 +5,11 @@ that a plan or a broker can answer exactly are taken and no longer checked by Sp
 back. Spark asks a reader that overrides `pushFilters` only when its push-down is on, and fails when it
 is off; `is_offered` tells which it is.
 
-Spark 4.2 and 4.3 keep the plan of a filtered scan and use it again for a later scan of the same
-DataFrame that has no conditions, which then lacks rows. So it is only done where the option asks for
-it: one DataFrame, one query.
+Spark 4.2 and 4.3 keep one plan for all scans of a DataFrame: the last one that conditions were offered
+for. A scan without conditions asks for none and gets that plan, and two scans in one query, each with
+conditions of its own, get the plan of the second; both lack rows. No reader can tell, since its tasks do
+not know whose they are. So it is only done where the option asks for it: one DataFrame, one scan. Where
+it does not, a line says what could have been read less.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ PUSHDOWN: Final = Option(
     "pushdown",
     SWITCH,
     False,
-    "Let `where` choose what is read. Off by itself, since Spark 4.2 and 4.3 then answer a later query "
-    "without conditions on the same DataFrame with the rows of the first: load a DataFrame for each query.",
+    "Let `where` choose what is read, instead of reading all and sorting it out. Off by itself, since Spark "
+    "4.2 and 4.3 have one plan for all uses of a DataFrame: then load one for each `where`, and use it once "
+    "in a query. Where it is off, a line in the log says what it could have done.",
 )
 
 
@@ -66,20 +69,81 @@ def is_offered() -> bool:
 
 def take(filters: Iterable[Filter], columns: Iterable[str]) -> tuple[Conditions, list[Filter]]:
     """Return the conditions that are taken over columns among `columns`, and the filters that are not."""
+    wanted, taken, left = _sorted(filters, columns)
+    if words := _shown(taken):
+        _say(f"pushed down: {words}")
+    return wanted, left
+
+
+def decline(filters: Iterable[Filter], columns: Iterable[str]) -> list[Filter]:
+    """Return all filters, and say which of them would have been taken."""
+    listed = list(filters)
+    _, taken, _ = _sorted(listed, columns)
+    if words := _shown(taken):
+        _say(
+            f"not pushed down: {words}; all is read, and Spark sorts it out. With "
+            'option("pushdown", "true") less is read, by a DataFrame that is used once'
+        )
+    return listed
+
+
+def _sorted(
+    filters: Iterable[Filter], columns: Iterable[str]
+) -> tuple[Conditions, list[Filter], list[Filter]]:
+    """Return conditions, the filters that they are made of, and the others."""
     offered = frozenset(columns)
     wanted = Conditions()
+    taken: list[Filter] = []
     left: list[Filter] = []
-    taken: list[str] = []
     for one in filters:
         narrowed = _narrow(wanted, one, offered)
         if narrowed is None:
             left.append(one)
         else:
             wanted = narrowed
-            taken.append(str(one))
-    if taken:
-        log.info("pushed down: %s", " and ".join(taken))
-    return wanted, left
+            taken.append(one)
+    return wanted, taken, left
+
+
+SIGNS: Final = {
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "In": "in",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+}
+
+
+def _shown(filters: Iterable[Any]) -> str:
+    """Return filters as they stand in a query; that a compared column is not null goes without saying."""
+    words = [
+        f"{one.attribute[0]} {SIGNS[type(one).__name__]} {_value(one.value)}"
+        for one in filters
+        if type(one).__name__ in SIGNS
+    ]
+    return " and ".join(words)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"'{value.isoformat(sep=' ')}'"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_value, value))})"
+    return repr(value)
+
+
+def _say(words: str) -> None:
+    """Log a line that can be seen: nobody sets up logging in the process in which Spark plans."""
+    if is_offered():
+        if log.level == logging.NOTSET:
+            log.setLevel(logging.INFO)
+        if not log.hasHandlers():
+            shown = logging.StreamHandler()  # standard error there is that of the driver
+            shown.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+            log.addHandler(shown)
+    log.info("%s", words)
 
 
 def _narrow(wanted: Conditions, one: Any, offered: frozenset[str]) -> Conditions | None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from roquet.arrow import read_batch
+from roquet.arrow import read_batch, rows_that_open
 from roquet.client.reader.reader import RawPage, Reader, Status
+from roquet.model.route import QueueName
 from roquet.spark.access import Access, Turns, report_loss
 from roquet.spark.plan import Range
 from roquet.spark.values import ValueReader
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 3 << 20
 """Bytes that are turned into rows together: about ten thousand small messages."""
+
+QUEUE_OFFSET_AT: Final = slice(20, 28)
+"""Where a record has its queue offset: see `roquet.store.format.record`."""
 
 FULL_BEFORE_MORE: Final = 64
 """Full answers after which a broker is asked for twice as much."""
@@ -89,6 +94,7 @@ class Pulls:
         self._reader = Reader(self._cluster)
         self._window: deque[asyncio.Task[_Done]] = deque()
         self._steps: dict[str, _Step] = {}
+        self._sparse: set[QueueName] = set()
 
     async def open(self) -> None:
         await self._reader.open()
@@ -182,7 +188,29 @@ class Pulls:
                 f"{_shown(chunk)} begins at {page.next_offset} by now: {lost} messages from {at} on are gone"
             )
             report_loss(what, how.fail_on_data_loss)
+        if page.status is Status.FOUND and not chunk.is_new and how.tags == "*" and how.sql is None:
+            first = int.from_bytes(page.data[QUEUE_OFFSET_AT], "big")
+            if first > at and chunk.queue not in self._sparse:
+                await self._explain(chunk, at, first)
         return page
+
+    async def _explain(self, chunk: Range, at: int, first: int) -> None:
+        """Find out why a queue goes on at `first` instead of `at`; raises DataLost when messages are gone.
+
+        Apache's brokers step over what they have just deleted, and tell only a moment later where the queue
+        begins. A topic of which they keep the last message of each key alone has gaps all along, and these
+        are no loss.
+        """
+        how, clock = self._how, self._cluster.ports.clock
+        for attempt in range(how.access.retries + 1):
+            begin = await how.access.patiently(clock, partial(self._reader.min_offset, chunk.queue))
+            if begin > at:
+                lost = min(first, chunk.end) - at
+                what = f"{_shown(chunk)} begins at {begin} by now: {lost} messages from {at} on are gone"
+                report_loss(what, how.fail_on_data_loss)
+                return
+            await clock.sleep_until(clock.monotonic() + how.access.pause_s * 2**attempt)
+        self._sparse.add(chunk.queue)
 
 
 class _Step:
@@ -222,11 +250,27 @@ def to_batches(parts: Sequence[Part], how: How) -> Iterator[pa.RecordBatch]:
         listed = [part.data for part in group]
         data = listed[0] if len(listed) == 1 else b"".join(listed)
         sieve = how.sieve._replace(queue_offset_to=min(offset_end, how.sieve.queue_offset_to))
+        names = _read_names(how)
         position = 0
         while position < len(data):
-            batch, position = read_batch(data, position, _read_names(how), broker, how.rows, sieve)
-            if batch.num_rows:
-                yield _finished(batch, topic, how)
+            read = partial(read_batch, data, position, names, broker, sieve=sieve)
+            found, reason = rows_that_open(read, how.rows)
+            if found is not None:
+                batch, position = found
+                if batch.num_rows:
+                    yield _finished(batch, topic, how)
+            if reason:
+                position = _step_over(data, position, broker, sieve, reason, how)
+
+
+def _step_over(data: bytes, position: int, broker: str, sieve: Sieve, reason: str, how: How) -> int:
+    """Return where the next message begins behind one whose body cannot be read; raises DataLost."""
+    names = ("topic", "queue_id", "queue_offset")
+    batch, position = read_batch(data, position, names, broker, 1, sieve)
+    (row,) = batch.to_pylist()
+    where = f"queue {row['queue_id']} of topic {row['topic']} at {broker}"
+    report_loss(f"message {row['queue_offset']} of {where} cannot be read: {reason}", how.fail_on_data_loss)
+    return position
 
 
 def _read_names(how: How) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from pyspark.sql.types import DataType, StructType
 from roquet.arrow import COLUMNS
 from roquet.client.core.subscription import parse, wanted_tags
 from roquet.spark.access import Access
-from roquet.spark.batch import PushingReader, RoquetReader
+from roquet.spark.batch import PushingReader, RoquetReader, TellingReader
 from roquet.spark.options import OptionError
 from roquet.spark.pushdown import is_offered
 from roquet.spark.read import How
@@ -55,7 +55,9 @@ class RoquetSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         given, how = self._read(schema, "batch")
-        return (PushingReader if given["pushdown"] and is_offered() else RoquetReader)(given, how)
+        if not is_offered():  # Spark would refuse a reader that wants conditions
+            return RoquetReader(given, how)
+        return (PushingReader if given["pushdown"] else TellingReader)(given, how)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return RoquetStreamReader(*self._read(schema, "stream"))

@@ -90,7 +90,8 @@ class Survey:
         served: set[QueueName] = set()
         for topic in sorted({queue.topic for queue in wanted}):
             try:
-                served.update(await self._reader.queues(topic))
+                ask = partial(self._reader.queues, topic)
+                served.update(await self._access.patiently(self.clock, ask))
             except NoRoute:
                 if missing_is_error:
                     raise

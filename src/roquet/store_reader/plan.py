@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from roquet.store.format.columns import OFFSET_MAX, Sieve
 from roquet.store.format.record import HEAD_SIZE_BYTES, store_ms_of
 from roquet.store_reader.files import LogBytes, LogFile, end_of_log, log_files, next_record
 
-RANGE_BYTES: Final = 32 * 1024 * 1024
+RANGE_BYTES: Final = 8 * 1024 * 1024
+"""What is read or left out as a whole."""
+
 CLOCK_SLACK_MS: Final = 10 * 60 * 1000
 """How far a broker's clock may have been set back without a range being ruled out wrongly."""
 
-ENTRY_BYTES: Final = 20
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Filter(NamedTuple):
@@ -36,11 +38,12 @@ class Filter(NamedTuple):
     until: datetime | None = None
 
     def sieve(self) -> Sieve:
-        """Return the same as a sieve for records."""
+        """Return the same as a sieve for records; numbers below zero are damage, and not to be hidden."""
         return Sieve(
             tuple(topic.encode() for topic in self.topics),
             self.queue_ids,
-            store_ms_from=0 if self.since is None else _ms(self.since),
+            queue_offset_from=-OFFSET_MAX,
+            store_ms_from=-OFFSET_MAX if self.since is None else _ms(self.since),
             store_ms_to=OFFSET_MAX if self.until is None else _ms(self.until),
         )
 
@@ -52,6 +55,8 @@ class Range(NamedTuple):
     begin: int
     end: int
     limit: int
+    missing_bytes: int = 0
+    """How much of the log is in no file between the end of this range and the next one."""
 
 
 def plan(path: str, wanted: Filter | None = None, *, range_bytes: int = RANGE_BYTES) -> list[Range]:
@@ -59,21 +64,41 @@ def plan(path: str, wanted: Filter | None = None, *, range_bytes: int = RANGE_BY
     wanted = wanted or Filter()
     files = log_files(path)
     end = end_of_log(files)
-    cut = [part for file in files for part in _cut(file, end, range_bytes)]
+    held = [file for file in files if file.size_bytes and file.begin < end]
+    following = [file.begin for file in held[1:]] + [end] * bool(held)
+    cut = [
+        part
+        for file, begin in zip(held, following, strict=True)
+        for part in _cut(file, begin, end, range_bytes)
+    ]
     return _by_topic(path, _by_time(cut, wanted), wanted)
 
 
-def _cut(file: LogFile, limit: int, range_bytes: int) -> Iterable[Range]:
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """Return ranges with those in one that follow each other: where they meet need not be looked for."""
+    found: list[Range] = []
+    for part in ranges:
+        if found and found[-1].file == part.file and found[-1].end == part.begin:
+            part = part._replace(begin=found.pop().begin)
+        found.append(part)
+    return found
+
+
+def _cut(file: LogFile, following: int, limit: int, range_bytes: int) -> Iterable[Range]:
     """Cut one file into ranges of equal size, so that cores finish together."""
     end = min(limit, file.end)
     count = -(-(end - file.begin) // range_bytes)
-    step = -(-(end - file.begin) // max(count, 1))
-    for begin in range(file.begin, end, max(step, 1)):
-        yield Range(file, begin, min(begin + step, end), limit)
+    step = -(-(end - file.begin) // count)
+    for begin in range(file.begin, end, step):
+        is_last = begin + step >= end
+        missing_bytes = max(following - file.end, 0) if is_last else 0
+        yield Range(file, begin, min(begin + step, end), limit, missing_bytes)
 
 
 def _ms(time: datetime) -> int:
-    return int(time.timestamp() * 1000)
+    """Return the first whole millisecond at a time or after it, UTC unless it says otherwise."""
+    utc = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return -((_EPOCH - utc) // timedelta(milliseconds=1))
 
 
 def _by_time(ranges: Sequence[Range], wanted: Filter) -> list[Range]:
@@ -120,7 +145,7 @@ def _queue_places(
 ) -> tuple[set[int], int] | None:
     """Return which ranges a topic's entries point into, and up to which offset its queues are complete.
 
-    None when there are no queues: only the log itself can tell then.
+    None when queues are not there: only the log itself can tell then.
     """
     if not os.path.isdir(folder):
         return None
@@ -128,6 +153,8 @@ def _queue_places(
     places: set[int] = set()
     complete_to = OFFSET_MAX
     names = [name for name in os.listdir(folder) if name.isdecimal()]
+    if not set(queue_ids) <= set(map(int, names)):
+        return None
     for name in names:
         if queue_ids and int(name) not in queue_ids:
             continue

@@ -1,23 +1,25 @@
 """Reading a range: its bytes in blocks, its records as Arrow batches, its damage reported.
 
-Damage is a place where no sound record begins although sound ones follow. By choice it is an error, it
-is stepped over with a warning, or it is a row of its own with `log_offset` and `damage` and nothing else.
+Damage is a place where no sound record begins although sound ones follow, a compressed body that does not
+open, or a part of the log that is in no file although one follows. By choice it is an error, it is stepped
+over with a warning, or it is a row of its own with `log_offset` and `damage` and nothing else.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from roquet.arrow import COLUMNS, record_columns, to_batch
+from roquet.arrow import COLUMNS, record_columns, rows_that_open, to_batch
 from roquet.arrow import schema as message_schema
 from roquet.client.compression import inflate
 from roquet.store.format.columns import Columns, read_columns
 from roquet.store.format.record import Stop
 from roquet.store_reader.files import BLOCK_BYTES, LogBytes, fault_at, next_record
-from roquet.store_reader.plan import Filter, Range, plan
+from roquet.store_reader.plan import Filter, Range, joined, plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +62,7 @@ def read(
     not know the name of their broker: `broker` fills that column.
     """
     wanted = Filter(tuple(topics), tuple(queue_ids), since, until)
-    for part in plan(path, wanted):
+    for part in joined(plan(path, wanted)):
         yield from read_range(
             part, wanted, columns=columns, rows=rows, damaged=damaged, verify=verify, broker=broker
         )
@@ -93,6 +95,15 @@ def _scan(
 
     Damage belongs to the range of the record before it, so that it is told once.
     """
+    yield from _records(part, wanted, columns, rows, damaged, verify)
+    if part.missing_bytes:
+        what = f"{part.missing_bytes} bytes at {part.end}, behind {part.file.path}, are in no file"
+        yield from _told(part.end, what, damaged)
+
+
+def _records(
+    part: Range, wanted: Filter, columns: Sequence[str], rows: int, damaged: Damaged, verify: bool
+) -> Iterator[Columns | tuple[int, str]]:
     sieve = wanted.sieve()
     size_bytes = BLOCK_BYTES
     with LogBytes(part.file) as source:
@@ -102,15 +113,23 @@ def _scan(
         while position is not None and position < part.end:
             data = source.read(position, size_bytes)
             at = 0
+            walk = partial(
+                read_columns, data, stop_at=part.end - position, sieve=sieve, log_offset=position,
+                check_crc=verify, inflate=inflate,
+            )  # fmt: skip
             while True:
-                found = read_columns(
-                    data, at, columns, rows_max=rows, stop_at=part.end - position, sieve=sieve,
-                    log_offset=position, check_crc=verify, inflate=inflate,
-                )  # fmt: skip
-                at = found.position
-                if found.rows:
-                    yield found
-                if found.rows < rows:
+                found, reason = rows_that_open(partial(_walked, walk, at, columns), rows)
+                if found is not None:
+                    at = found.position
+                    if found.rows:
+                        yield found
+                if reason:
+                    closed = walk(at, ("log_offset",), rows_max=1)
+                    (place,) = memoryview(closed.buffers["log_offset"][0]).cast("q")
+                    words = f"the body of the record at {place} of {part.file.path} cannot be read: {reason}"
+                    yield from _told(place, words, damaged)
+                    at = closed.position
+                elif found is not None and found.rows < rows:
                     break
             position, size_bytes = position + at, BLOCK_BYTES
             if found.stop is Stop.FILE_END or len(data) < 8:
@@ -132,11 +151,19 @@ def _scan(
                 yield from _report(part, position, beyond, fault, damaged)
 
 
+def _walked(walk: Callable[..., Columns], at: int, columns: Sequence[str], rows_max: int) -> Columns:
+    return walk(at, columns, rows_max=rows_max)
+
+
 def _report(
     part: Range, position: int, beyond: int | None, fault: str, damaged: Damaged
 ) -> Iterator[tuple[int, str]]:
     size = (part.end if beyond is None else beyond) - position
     words = f"{size} bytes at {position} of {part.file.path} are no record: {fault}"
+    yield from _told(position, words, damaged)
+
+
+def _told(position: int, words: str, damaged: Damaged) -> Iterator[tuple[int, str]]:
     if damaged == "error":
         raise DamagedStore(f'{words}; read with damaged="skip" or damaged="column" to go on behind them')
     log.warning("%s", words)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow.fs import LocalFileSystem
 
 from roquet.arrow import COLUMNS, schema
 from roquet.model.route import QueueName
@@ -208,3 +211,63 @@ def test_groups_to_join_are_small_files_each_once(sizes: list[int], limit: int) 
 
 def test_folders_are_named_so_that_readers_find_the_topic_again() -> None:
     assert folder_of("%RETRY%g|1", "2026-11-15") == "topic=%25RETRY%25g%7C1/day=2026-11-15"
+
+
+def test_all_of_a_batch_is_on_the_disk_before_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = noted(tmp_path, monkeypatch)
+    shelf = ParquetShelf(str(tmp_path))
+    (file,) = commit(shelf, "q", 0, rows(("a", 0, 1)))
+    name = batch_name("q", 0)
+    at = steps.index(f"move _manifest/{name}.jsonl")
+    before, after = steps[:at], steps[at + 1 :]
+    staged = f"_staging/{name}"
+    assert before[0] == f"sync {file.staged}"  # by the task, before it tells of the file
+    assert before[1:] == [
+        *(f"sync {each}" for each in (staged, "_staging", ".")),
+        f"sync _manifest/_{name}.jsonl.draft",
+    ]
+    folder = os.path.dirname(file.path)
+    assert after == [
+        "sync _manifest", "sync .",  # the commit itself
+        f"move {file.path}", f"sync {folder}", "sync topic=a", "sync .",
+        f"gone {staged}",  # what the next run would need to finish the moves
+    ]  # fmt: skip
+
+
+def test_delta_refers_to_files_that_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[str, int]] = []
+
+    def fsync(path: str) -> None:
+        commits = len(list(tmp_path.glob("_delta_log/*.json")))
+        synced.append((os.path.relpath(path, tmp_path), commits))
+
+    monkeypatch.setattr(archive_files, "fsync", fsync)
+    shelf = DeltaShelf(str(tmp_path))
+    (file,) = stage(shelf, "x", rows(("a", 0, 1)))
+    shelf.commit_batch("q", 0, [file], {})
+    assert synced[:3] == [(file.staged, 0), ("messages", 0), (".", 0)]
+    log = f"_delta_log/{1:020d}.json"  # the first, 0, makes the table
+    assert [path for path, _ in synced[3:]] == [log, "_delta_log", "."]
+
+
+def noted(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows with each step at the files which matters to who comes after a power cut."""
+    steps: list[str] = []
+
+    def note(what: str, path: str) -> None:
+        steps.append(f"{what} {os.path.relpath(path, root)}")
+
+    class Noting(LocalFileSystem):  # type: ignore[misc]
+        def move(self, src: str, dest: str) -> None:
+            super().move(src, dest)
+            note("move", dest)
+
+        def delete_dir(self, path: str) -> None:
+            super().delete_dir(path)
+            note("gone", path)
+
+    monkeypatch.setattr(archive_files, "fsync", lambda path: note("sync", path))
+    monkeypatch.setattr(pyarrow.fs, "LocalFileSystem", Noting)
+    return steps

@@ -153,6 +153,19 @@ def test_a_replay_counts_first_and_then_sends(spark: SparkSession, shop: Shop, t
     assert again["keys"].to_pylist() == [["two"]] * 4
 
 
+def test_a_replay_that_is_named_sends_exactly_once(spark: SparkSession, shop: Shop) -> None:
+    for name in ("paid", "paid-again"):
+        shop.topic(name)
+    shop.send("paid", 30)
+    asked: dict[str, Any] = {"source_namesrv": shop.namesrv, "namesrv": shop.namesrv, "topics": ("paid",)}
+    asked |= {"to": "paid-again", "delivery": "exactly-once", "send": True}
+    assert run(Replay(**asked, name="once"), spark).rows == 30
+    again = run(Replay(**asked, name="once"), spark)
+    assert (again.rows, again.size_bytes, again.skipped) == (0, 0, {"sent before under that name": 30})
+    sent = Counter(shop.read(subscribe="paid-again")["body"].to_pylist())
+    assert sent == Counter(f"paid 0 {number}".encode() for number in range(30))
+
+
 def test_what_cannot_be_replayed_is_refused_in_words(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="say what to replay"):
         run(Replay(namesrv=shop.namesrv), spark)
@@ -340,6 +353,38 @@ def test_what_is_not_there_is_told_in_words(
     told = program.explain(caught.value)
     assert told is not None, caught.value
     assert told[1] == code and words in told[0] and "\n" not in told[0], told
+
+
+def test_a_place_that_cannot_be_an_archive_is_refused(
+    spark: SparkSession, shop: Shop, tmp_path: Path
+) -> None:
+    shop.topic("placed")
+    shop.send("placed", 1, tag="paid")
+    asked: dict[str, Any] = {"topics": ("placed",), "namesrv": shop.namesrv}
+    (tmp_path / "file").touch()
+    for to, words in (
+        (str(tmp_path / "file"), "cannot be an archive"),
+        ("nowhere://archive", "names no folder"),
+    ):
+        with pytest.raises(Refused, match=words):
+            run(Archive(to=to, **asked), spark)
+    to = str(tmp_path / "archive")
+    run(Archive(to=to, **asked), spark)
+    with pytest.raises(Refused, match="give --format parquet"):
+        run(Archive(to=to, **asked, format="delta"), spark)
+
+    (file,) = Path(to).glob("topic=placed/*/*.parquet")
+    for spoil, condition, words in (
+        (lambda: None, "tag > 5", "CAST_INVALID_INPUT"),
+        (lambda: file.write_bytes(b"no parquet"), "", "cannot be read"),
+        (file.unlink, "", "cannot be read"),
+    ):
+        spoil()
+        with pytest.raises(Exception) as caught:
+            run(Replay(archive=to, to="copy", where=condition), spark)
+        told = program.explain(caught.value)
+        assert told is not None, caught.value
+        assert told[1] == program.FAILED and words in told[0] and "\n" not in told[0], told
 
 
 def test_an_audit_of_what_is_not_there_is_told_in_words(

@@ -6,6 +6,8 @@ import io
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from roquet.spark.pipelines.summary import PLAIN_EVERY_S, Live, Summary, size, table
 
 
@@ -100,3 +102,26 @@ def test_sizes() -> None:
         "5.0 MiB",
         "7.0 TiB",
     ]
+
+
+def test_work_that_looks_is_asked_to_stop_and_other_work_is_interrupted() -> None:
+    line, _ = live(io.StringIO())
+    with pytest.raises(KeyboardInterrupt):
+        line.stop()
+    line.is_watched = True
+    line.stop()
+    assert line.is_stopping
+    with pytest.raises(KeyboardInterrupt):  # who asks twice does not want to wait
+        line.stop()
+
+
+def test_the_line_says_how_far_it_has_come() -> None:
+    stream = Terminal()
+    line, _ = live(stream)
+    line.beat("nothing is said yet")
+    line.say("reading")
+    line.beat("1 of 2 tasks")
+    line.clear()
+    line.beat("2 of 2 tasks")
+    shown = stream.getvalue().split("\r\x1b[2K")
+    assert shown == ["", "reading · nothing is said yet", "reading · 1 of 2 tasks", ""]

@@ -19,6 +19,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+import msgspec
+
 from roquet.client.cluster.cluster import Cluster
 from roquet.client.consumer.starts import bound_of
 from roquet.client.core.namespace import unwrap, wrap
@@ -35,6 +37,7 @@ from roquet.model.route import QueueName
 from roquet.ports import Ports
 from roquet.wire.codes import Code
 from roquet.wire.frame import Frame
+from roquet.wire.requests.client import CheckClientConfig
 from roquet.wire.requests.offsets import GetMaxOffset, GetMinOffset, OffsetFound, SearchOffset
 from roquet.wire.requests.pull import Pull, Pulled, PullFlag
 from roquet.wire.row import Header, row_of
@@ -113,6 +116,7 @@ class Reader:
         self._clock = cluster.ports.clock
         self._group = wrap(cluster.namespace, group)
         self._tasks = Owned("reader")
+        self._understood: set[tuple[str, Subscription]] = set()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -245,6 +249,8 @@ class Reader:
         wait: float | timedelta,
         bulk: bool = False,
     ) -> RawPage:
+        if subscription.expression_type != "TAG":
+            await self._check(queue.broker_name, subscription)
         wait_s = wait.total_seconds() if isinstance(wait, timedelta) else wait
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if wait_s > 0 else 0)
         request = Pull(
@@ -261,6 +267,22 @@ class Reader:
         pulled = Pulled.decode(answer.ext)
         return RawPage(status, answer.body, pulled.next_begin_offset, pulled.min_offset, pulled.max_offset)
 
+    async def _check(self, broker_name: str, subscription: Subscription) -> None:
+        """Ask a broker once whether it understands an expression; raises Refused, BadExpression among them.
+
+        Apache's brokers answer a pull with one that they cannot read with every message there is.
+        """
+        if (broker_name, subscription) in self._understood:
+            return
+        question = {"clientId": self._cluster.client_id, "group": self._group, "namespace": ""}
+        body = msgspec.json.encode({**question, "subscriptionData": subscription})
+        replica, answer = await self._reach(
+            subscription.topic, broker_name, CheckClientConfig(), self._cluster.timeout_s, body
+        )
+        if answer.code != Code.SUCCESS:
+            raise refusal(answer.code, answer.remark, replica[1], row_of(CheckClientConfig).name)
+        self._understood.add((broker_name, subscription))
+
     async def _bound(self, queue: QueueName, kind: type[GetMinOffset | GetMaxOffset]) -> tuple[int, bool]:
         known = self._known(queue)
         return await self._asked(known, kind(known.topic, known.queue_id))
@@ -274,7 +296,7 @@ class Reader:
         return OffsetFound.decode(answer.ext).offset, replica[0] == MASTER
 
     async def _reach(
-        self, topic: str, broker_name: str, request: Header, timeout_s: float
+        self, topic: str, broker_name: str, request: Header, timeout_s: float, body: bytes = b""
     ) -> tuple[tuple[int, str], Frame]:
         """Ask the master, or a slave when it is away; returns who answered. Raises what a call can raise."""
         route = await self._cluster.route(topic)
@@ -285,7 +307,7 @@ class Reader:
         failure: Unreachable | TimedOut | None = None
         for replica in sorted(replicas, key=lambda each: self._cluster.is_ailing(each[1])):
             try:
-                return replica, await self._cluster.call(replica[1], request, timeout_s=timeout_s)
+                return replica, await self._cluster.call(replica[1], request, body, timeout_s)
             except (Unreachable, TimedOut) as error:
                 failure = failure or error
         if failure is not None:

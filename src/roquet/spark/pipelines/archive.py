@@ -15,21 +15,21 @@ import json
 import sys
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from roquet.model.route import QueueName
 from roquet.spark.access import Turns
 from roquet.spark.options import OptionError
 from roquet.spark.pipelines import arguments
-from roquet.spark.pipelines.archive_delta import DeltaShelf
-from roquet.spark.pipelines.archive_files import Filed, ParquetShelf, Place, batch_name
+from roquet.spark.pipelines.archive_delta import LOG, DeltaShelf
+from roquet.spark.pipelines.archive_files import MANIFEST, Filed, ParquetShelf, Place, batch_name, ends_of
 from roquet.spark.pipelines.archive_write import LINE_SCHEMA, filed, join_files, write_batches
 from roquet.spark.pipelines.sources import namesrv_of
-from roquet.spark.pipelines.summary import Live, Summary, size
+from roquet.spark.pipelines.summary import Live, Refused, Summary, size
 from roquet.spark.plan import Offsets, from_json, rows_between, to_json
 from roquet.spark.source_options import EARLIEST, read_options
 from roquet.spark.survey import Survey
@@ -48,6 +48,7 @@ COMPACT_SECONDS = 1800.0
 """How often files are joined while an archive follows its topics."""
 
 Shelf = ParquetShelf | DeltaShelf
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +72,19 @@ class Archive:
 
     def run(self, spark: SparkSession, live: Live) -> Summary:
         """Archive what there is, or go on until it is stopped."""
-        shelf: Shelf = DeltaShelf(self.to) if self.format == "delta" else ParquetShelf(self.to)
+        shelf = self.shelf()
         finished = shelf.recover()
         if finished:
             live.note(f"finished {finished} commits of an earlier run")
         summary = Summary("archive")
-        taker = _Taker(shelf, summary)
+        taker = _Taker(shelf, self, summary, live)
         query = self._start(spark, shelf, taker)
-        joined = 0
-        try:
-            for _ in watch(query, live, summary):
-                joined += self._compact(spark, shelf, live)
-        except KeyboardInterrupt:
-            query.stop()
-            live.note("stopped; the next run goes on from here")
+        watch(query, live, summary)
         note_skipped(query, summary)
-        joined += self._compact(spark, shelf, live)
+        taker.join_files(spark)
         summary.facts |= {"archive": self.to, "format": self.format, "commits": taker.commits}
         summary.facts["batches_there_already"] = taker.again
-        summary.facts |= {"files_written": taker.files, "files_joined": joined}
+        summary.facts |= {"files_written": taker.files, "files_joined": taker.joined}
         summary.tables["archived"] = taker.rows()
         summary.seconds = live.seconds
         return summary
@@ -101,7 +96,7 @@ class Archive:
         options["maxRecordsPerPartition"] = str(rows)  # full batches keep all cores busy
         ends = {} if Place.of(checkpoint).has("metadata") else shelf.ends()
         if ends:  # the checkpoint is lost, the archive is not
-            options["startingOffsets"] = behind(ends, queues_of(options))
+            options["startingOffsets"] = behind(ends, with_survey(options, Survey.queues))
         stream = spark.readStream.format("roquet").options(**options).load()
         writer = stream.writeStream.foreachBatch(taker.take).option("checkpointLocation", checkpoint)
         if self.follow:
@@ -109,6 +104,15 @@ class Archive:
         else:
             writer = writer.trigger(availableNow=True)
         return writer.start()
+
+    def shelf(self) -> Shelf:
+        """Return the archive's files; raises Refused when they are of the other format, or cannot be."""
+        shelf: Shelf = DeltaShelf(self.to) if self.format == "delta" else ParquetShelf(self.to)
+        shelf.place.make()
+        other, mark = ("parquet", MANIFEST) if self.format == "delta" else ("delta", LOG)
+        if shelf.place.has(mark):
+            raise Refused(f"{self.to} is an archive in {other} already: give --format {other}")
+        return shelf
 
     def source_options(self) -> dict[str, str]:
         """Return the options of the stream; raises OptionError."""
@@ -126,29 +130,20 @@ class Archive:
         options |= {"group": self.group} if self.group else {}
         return options
 
-    def _compact(self, spark: SparkSession, shelf: Shelf, live: Live) -> int:
-        limit_bytes = self.compact_below << 20
-        if not limit_bytes:
-            return 0
-        live.say("archive: joining small files")
-        if isinstance(shelf, DeltaShelf):
-            return shelf.compact(limit_bytes)
-        return compact(spark, shelf, limit_bytes)
-
 
 def behind(ends: Offsets, queues: Iterable[QueueName]) -> str:
     """Return where to begin in each queue, as the source's option: behind what is there, or at the first."""
     return json.dumps(to_json({queue: ends.get(queue, EARLIEST) for queue in queues})["topics"])
 
 
-def queues_of(options: Mapping[str, str]) -> tuple[QueueName, ...]:
-    """Return the queues that a stream would read; raises RoquetError, OptionError."""
+def with_survey(options: Mapping[str, str], act: Callable[[Survey], Awaitable[Result]]) -> Result:
+    """Ask the cluster something that a stream with these options would; raises RoquetError, OptionError."""
 
-    async def ask() -> tuple[QueueName, ...]:
+    async def ask() -> Result:
         survey = Survey(read_options(options, "stream"))
         await survey.open()
         try:
-            return await survey.queues()
+            return await act(survey)
         finally:
             await survey.close()
 
@@ -157,15 +152,22 @@ def queues_of(options: Mapping[str, str]) -> tuple[QueueName, ...]:
 
 
 class _Taker:
-    """Puts batches into the archive, and counts; called by Spark on the driver."""
+    """Puts batches into the archive, and counts; called by Spark on the driver.
 
-    def __init__(self, shelf: Shelf, summary: Summary) -> None:
+    Files are joined here too, between two batches: never while one is being moved to its place.
+    """
+
+    def __init__(self, shelf: Shelf, wanted: Archive, summary: Summary, live: Live) -> None:
         self._shelf = shelf
+        self._wanted = wanted
         self._summary = summary
+        self._live = live
+        self._joined_s = live.seconds
         self._by_topic: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
         self.commits = 0
         self.again = 0
         self.files = 0
+        self.joined = 0
 
     def take(self, frame: DataFrame, batch: int) -> None:
         """Put one batch into the archive, unless it is there."""
@@ -180,6 +182,23 @@ class _Taker:
         self._commit(query, batch, files)
         self.commits += bool(files)
         self._count(files)
+        if self._wanted.group and files:
+            # Spark tells the source of a batch's end when the next begins: until then the group would lag.
+            with_survey(self._wanted.source_options(), lambda survey: survey.store(ends_of(files)))
+        if self._live.seconds - self._joined_s >= COMPACT_SECONDS:
+            self.join_files(frame.sparkSession)
+
+    def join_files(self, spark: SparkSession) -> None:
+        """Join small files, if that is wanted; a batch must not be under way in another thread."""
+        self._joined_s = self._live.seconds
+        limit_bytes = self._wanted.compact_below << 20
+        if not limit_bytes:
+            return
+        self._live.say("archive: joining small files")
+        if isinstance(self._shelf, DeltaShelf):
+            self.joined += self._shelf.compact(limit_bytes)
+        else:
+            self.joined += compact(spark, self._shelf, limit_bytes)
 
     def _commit(self, query: str, batch: int, files: list[Filed]) -> None:
         facts: dict[str, Any] = {
@@ -213,18 +232,19 @@ class _Taker:
         ]
 
 
-def watch(query: StreamingQuery, live: Live, summary: Summary) -> Iterator[None]:
-    """Wait for a query and show how far it is; yields when it is time to join files. Raises what ends it."""
-    due = live.seconds + COMPACT_SECONDS
+def watch(query: StreamingQuery, live: Live, summary: Summary) -> None:
+    """Wait for a query, or stop it when asked to, and show how far it is; raises what ends it."""
+    live.is_watched = True
     while not query.awaitTermination(1):
         rate = summary.rows / live.seconds if live.seconds else 0.0
         live.say(
             f"archive: {summary.rows:,} messages · {size(summary.size_bytes)} on disk · {rate:,.0f}/s"
             f" · {live.seconds:.0f} s"
         )
-        if live.seconds >= due:
-            yield
-            due = live.seconds + COMPACT_SECONDS
+        if live.is_stopping:
+            query.stop()  # waits for a commit that has begun
+            live.note("stopped; the next run goes on from here")
+            return
 
 
 def note_skipped(query: StreamingQuery, summary: Summary) -> None:

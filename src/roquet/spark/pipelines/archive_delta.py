@@ -27,6 +27,7 @@ ENDS: Final = "roquet.ends"
 HISTORY_MAX: Final = 50
 """Commits to look back through for one of ours; compactions lie between."""
 FILES: Final = "messages"
+LOG: Final = "_delta_log"
 
 
 class DeltaShelf:
@@ -82,7 +83,9 @@ class DeltaShelf:
             )
             for each in adds
         ]
-        self._made().create_write_transaction(
+        self.place.sync_folders(*(self.place.at(each.staged) for each in adds))
+        table = self._made()
+        table.create_write_transaction(
             actions,
             "append",
             table_schema(),
@@ -92,6 +95,7 @@ class DeltaShelf:
                 app_transactions=[Transaction(query, batch)],
             ),
         )
+        self._sync_log(table)
 
     def recover(self) -> int:
         """Return 0: a commit of Delta is whole."""
@@ -102,9 +106,22 @@ class DeltaShelf:
         table = self._table()
         if table is None:
             return 0
+        before = {each.path for each in self.live()}
         told = table.optimize.compact(target_size=size_bytes)
+        for each in self.live():
+            if each.path not in before:
+                self.place.sync(self.place.at(each.path))
+                self.place.sync_folders(self.place.at(each.path))
+        self._sync_log(table)
         table.vacuum(dry_run=False)
         return int(told["numFilesRemoved"])
+
+    def _sync_log(self, table: DeltaTable) -> None:
+        """Wait until the newest commit is on the disk; the library leaves it to the system."""
+        table.update_incremental()
+        entry = self.place.at(LOG, f"{table.version():020d}.json")
+        self.place.sync(entry)
+        self.place.sync_folders(entry)
 
     def _table(self) -> DeltaTable | None:
         deltalake = _deltalake()

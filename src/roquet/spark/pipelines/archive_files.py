@@ -10,12 +10,14 @@
 Before the entry nothing of a batch is visible; after it all becomes so, whoever dies: the next run finishes
 what an entry began. A batch that has an entry is never added again. Readers that ignore names which
 begin with an underscore (Spark, Arrow, DuckDB …) need not know any of this. Works on every file system
-that pyarrow knows, given as a path or a URI.
+that pyarrow knows, given as a path or a URI. On a local one, files and the folders that name them are on
+the disk before the step behind them: the queue may forget what the archive says it has.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from roquet.model.route import QueueName
+from roquet.spark.pipelines.summary import Refused
 from roquet.spark.plan import Offsets
 
 if TYPE_CHECKING:
@@ -82,14 +85,22 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Place:
-        """Return the folder that a path or URI names."""
-        import os
-
+        """Return the folder that a path or URI names; raises Refused."""
         from pyarrow.fs import FileSystem, LocalFileSystem
 
         if "://" in path:
-            return cls(*FileSystem.from_uri(path))
+            try:
+                return cls(*FileSystem.from_uri(path))
+            except (OSError, ValueError) as error:  # ArrowInvalid among them
+                raise Refused(f"{path} names no folder: {error}") from None
         return cls(LocalFileSystem(), os.path.abspath(path))
+
+    def make(self) -> None:
+        """Make the folder if there is none; raises Refused."""
+        try:
+            self.files.create_dir(self.root, recursive=True)
+        except OSError as error:
+            raise Refused(f"{self.root} cannot be an archive: {error}") from None
 
     def at(self, *parts: str) -> str:
         return posixpath.join(self.root, *parts)
@@ -113,11 +124,38 @@ class Place(NamedTuple):
         self.files.create_dir(posixpath.dirname(target), recursive=True)
         with self.files.open_output_stream(draft) as stream:
             stream.write(text.encode())
+        self.sync(draft)
         self.files.move(draft, target)
+        self.sync_folders(target)
+
+    def sync(self, path: str) -> None:
+        """Wait until a file or folder is on the disk; other file systems have it when it is closed."""
+        from pyarrow.fs import LocalFileSystem
+
+        if isinstance(self.files, LocalFileSystem):
+            fsync(path)
+
+    def sync_folders(self, *paths: str) -> None:
+        """Wait until the names of files are on the disk: in their folders, up to the archive's own."""
+        folders: set[str] = set()
+        for path in paths:
+            while path != self.root and (path := posixpath.dirname(path)) not in folders:
+                folders.add(path)
+        for folder in sorted(folders, reverse=True):
+            self.sync(folder)
 
     def read(self, *parts: str) -> str:
         with self.files.open_input_stream(self.at(*parts)) as stream:
             return bytes(stream.readall()).decode()
+
+
+def fsync(path: str) -> None:
+    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def folder_of(topic: str, day: str) -> str:
@@ -194,6 +232,7 @@ class ParquetShelf:
         lines = [json.dumps({"commit": facts}, ensure_ascii=False)]
         lines += [each.line() for each in adds]
         lines += [json.dumps({"remove": path}) for path in removes]
+        self.place.sync_folders(*(self.place.at(each.staged) for each in adds if each.staged))
         self.place.write("\n".join(lines) + "\n", MANIFEST, f"{name}.jsonl")
         self._finish(Entry(name, facts, tuple(adds), tuple(removes)))
 
@@ -204,6 +243,7 @@ class ParquetShelf:
             if each.staged and place.has(each.staged) and not place.has(each.path):
                 files.create_dir(posixpath.dirname(place.at(each.path)), recursive=True)
                 files.move(place.at(each.staged), place.at(each.path))
+        place.sync_folders(*(place.at(each.path) for each in entry.adds))  # before what they stand for goes
         for path in entry.removes:
             if place.has(path):
                 files.delete_file(place.at(path))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from roquet.arrow import COLUMNS
 from roquet.arrow import schema as message_schema
 from roquet.spark.pipelines.archive_files import Filed, Place, Span, folder_of, merged_spans
+from roquet.spark.pipelines.summary import Refused
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,6 +101,7 @@ class FileWriter:
     def _end(self, file: _Open) -> Filed:
         _flush(file)
         file.writer.close()
+        self._place.sync(self._place.at(file.staged))
         size_bytes = self._place.files.get_file_info(self._place.at(file.staged)).size
         spans = tuple(file.spans[key] for key in sorted(file.spans))
         times = file.first_time, file.last_time
@@ -190,17 +192,26 @@ def join_files(batches: Iterable[pa.RecordBatch], place: Place, folder: str) -> 
 
 
 def read_files(files: Iterable[Filed], place: Place, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files as batches with these columns."""
+    """Yield the rows of files as batches with these columns; raises Refused for one that is not right."""
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
 
     schema = message_schema(names)
     inside = [name for name in names if name != "topic"]
     for each in files:
-        with place.files.open_input_file(place.at(each.path)) as stream:
-            for batch in ParquetFile(stream).iter_batches(READ_ROWS, columns=inside):
-                columns = {name: batch.column(name) for name in inside}
-                if "topic" in names:
-                    columns["topic"] = pa.repeat(pa.scalar(each.topic, pa.string()), batch.num_rows)
-                arrays = [columns[name].cast(schema.field(name).type) for name in names]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for batch in _batches_of(each, place, inside):
+            columns = {name: batch.column(name) for name in inside}
+            if "topic" in names:
+                columns["topic"] = pa.repeat(pa.scalar(each.topic, pa.string()), batch.num_rows)
+            arrays = [columns[name].cast(schema.field(name).type) for name in names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _batches_of(file: Filed, place: Place, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with place.files.open_input_file(place.at(file.path)) as stream:
+            yield from ParquetFile(stream).iter_batches(READ_ROWS, columns=list(names))
+    except (OSError, pa.ArrowException) as error:
+        raise Refused(f"{file.path} of the archive cannot be read: {error}") from None

@@ -89,6 +89,8 @@ def arguments_of(pipeline: type[Any]) -> tuple[Argument, ...]:
     for field in dataclasses.fields(pipeline):
         kind, doc = get_args(hints[field.name])[:2]
         default = opt.REQUIRED if field.default is dataclasses.MISSING else field.default
+        if get_origin(kind) is Literal:
+            doc = f"{doc.removesuffix('.')} ({' or '.join(get_args(kind))})."
         found.append(Argument(field.name, _kind(kind), default, doc))
     return tuple(found)
 

@@ -3,13 +3,16 @@
     0 done · 1 it could not be done · 2 wrong usage · 3 no server reachable · 130 Ctrl-C
 
 spark-submit gives the session its master and its resources; without it the session is local, on all
-cores of this machine. What a user did wrong, or what is not there, is one sentence on stderr.
+cores of this machine. What a user did wrong, or what is not there, is one sentence on stderr. SIGTERM, which
+ends programs that follow a topic, does what Ctrl-C does.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from roquet.client.errors import Misuse, RoquetError, TimedOut, Unreachable
 from roquet.spark.options import OptionError
 from roquet.spark.pipelines.arguments import parse
+from roquet.spark.pipelines.progress import beating
 from roquet.spark.pipelines.summary import Live, Refused
 
 if TYPE_CHECKING:
@@ -37,6 +41,15 @@ _OURS: Final = re.compile(
     r"(OptionError|DataLost|BadOffsets|NotAStore|DamagedStore|Refused|Misuse|NoRoute|NamesUnreachable"
     r"|Unreachable|TimedOut|NotAllowed|NotFound|SendFailed): (?P<words>[^\n]+)"
 )
+_ALLOW_LOSS: Final = "With the option failOnDataLoss=false the query goes on"
+"""How the source puts it, for who gives options; here there are arguments."""
+_OF_ROWS: Final = (
+    "ArithmeticException",
+    "NumberFormatException",
+    "DateTimeException",
+    "SparkRuntimeException",
+)
+"""What Spark raises when a condition meets a row that it cannot be asked of: `tag > 5`."""
 _LOST_SERVERS: Final = ("NamesUnreachable", "Unreachable", "TimedOut")
 
 
@@ -56,12 +69,21 @@ def execute(pipeline: Pipeline, as_json: bool) -> int:
     try:
         live.say(f"{name}: starting Spark")
         spark = open_session(f"roquet {name}")
+        live.clear()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: _break_off(live))
         try:
-            summary = pipeline.run(spark, live)
-        finally:
-            live.clear()
+            with beating(live, spark):
+                summary = pipeline.run(spark, live)
+        except Exception:
             spark.stop()
-    except KeyboardInterrupt:
+            raise
+        live.clear()
+        spark.stop()
+    except (
+        KeyboardInterrupt
+    ):  # amid a question to Spark, which can be asked no more; it ends with this process
+        live.clear()
         return _fail("broken off", INTERRUPTED)
     except Exception as error:
         told = explain(error)
@@ -72,6 +94,14 @@ def execute(pipeline: Pipeline, as_json: bool) -> int:
     sys.stdout.write((summary.as_json() if as_json else summary.as_text()) + "\n")
     sys.stdout.flush()
     return DONE
+
+
+def _break_off(live: Live) -> None:
+    """Ask the work to end, or interrupt it; Spark's own handler would ask the JVM amid another question."""
+    # py4j tells its own and the root logger at length of an answer that nobody waits for any more.
+    logging.getLogger().addFilter(lambda _: False)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    live.stop()
 
 
 def open_session(name: str) -> SparkSession:
@@ -89,7 +119,7 @@ def open_session(name: str) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.master(os.environ.get("SPARK_MASTER", "local[*]"))
         builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "8")
-        builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+        builder = builder.config("spark.ui.showConsoleProgress", "false")  # the live line has its place
     spark: SparkSession = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     spark.sparkContext.setLogLevel(os.environ.get("ROQUET_SPARK_LOG", "ERROR"))
     register(spark)
@@ -109,10 +139,13 @@ def explain(error: BaseException) -> tuple[str, int] | None:
     text = str(error)
     if found := _OURS.search(text):
         kind = found.group(1)
-        words = found.group("words").strip()
+        words = found.group("words").strip().replace(_ALLOW_LOSS, "`archive --allow-loss` goes on")
         return words, UNREACHABLE if kind in _LOST_SERVERS else USAGE if kind == "OptionError" else FAILED
+    sentence = " ".join(text.split("\n")[0].split())
     if type(error).__name__ in ("AnalysisException", "ParseException"):
-        return " ".join(text.split("\n")[0].split()), USAGE
+        return sentence, USAGE
+    if type(error).__name__ in _OF_ROWS and sentence.startswith("["):
+        return sentence, FAILED
     return None
 
 

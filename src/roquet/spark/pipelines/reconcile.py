@@ -39,7 +39,7 @@ def columns_of(by: By) -> tuple[str, ...]:
             raise OptionError(f"--digest {name}: compare body, tag, keys, properties, message_id or such")
     if not by.digest:
         raise OptionError("--digest names no column")
-    return tuple(dict.fromkeys(("topic", "message_id", "keys", by.time, *by.digest)))
+    return tuple(dict.fromkeys(("topic", "message_id", "keys", "body", by.time, *by.digest)))
 
 
 def hash_of(by: By) -> Column:
@@ -59,11 +59,13 @@ def windows(frame: DataFrame, by: By) -> DataFrame:
     from pyspark.sql import functions as f
 
     begin = f.window(by.time, f"{int(by.window.total_seconds())} seconds").getField("start")
-    hashed = frame.select("topic", begin.alias("time"), hash_of(by).alias("hash"))
+    size = f.length("body").alias("size")
+    hashed = frame.select("topic", begin.alias("time"), hash_of(by).alias("hash"), size)
     return hashed.groupBy("topic", "time").agg(
         f.count("*").alias("messages"),
         f.sum(f.col("hash").cast("decimal(20,0)")).alias("sum"),
         f.bit_xor("hash").alias("xor"),
+        f.sum("size").alias("size_bytes"),
     )
 
 
@@ -80,9 +82,12 @@ def compare(left: DataFrame, right: DataFrame, by: By) -> Summary:
         counts["a"].alias("here"),
         counts["b"].alias("there"),
         (is_same & (counts["a"] == counts["b"])).alias("is_same"),
+        f.coalesce("a.size_bytes", f.lit(0)).alias("here_bytes"),
+        f.coalesce("b.size_bytes", f.lit(0)).alias("there_bytes"),
     )
     rows = collected(joined.orderBy("topic", "time"))
     summary = Summary("audit", rows=sum(row["here"] + row["there"] for row in rows))
+    summary.size_bytes = sum(row["here_bytes"] + row["there_bytes"] for row in rows)
     differing = [row for row in rows if not row["is_same"]]
     summary.facts |= {
         "is_same": not differing,

@@ -59,12 +59,15 @@ class Replay:
             frame = frame.where(sending.is_sendable())
         summary.tables["chosen"] = sending.counts(frame)
         chosen = sum(row["messages"] for row in summary.tables["chosen"])
-        summary.size_bytes = sum(row["body_bytes"] for row in summary.tables["chosen"])
-        summary.facts |= {"chosen": chosen, "is_dry_run": not self.send, "run": how.name}
+        chosen_bytes = sum(row["body_bytes"] for row in summary.tables["chosen"])
+        summary.facts |= {"chosen": chosen, "chosen_bytes": chosen_bytes}
+        summary.facts |= {"is_dry_run": not self.send, "run": how.name}
         if self.send and chosen:
             live.note(f"replay: {chosen:,} messages to {how.to or 'their own topics'}")
             rows = frame.orderBy("store_time", "log_offset").coalesce(1) if self.in_order else frame
             summary.rows = sending.send(rows, how, live)
+            summary.size_bytes = chosen_bytes if summary.rows else 0
+            summary.skip("sent before under that name", chosen if not summary.rows else 0)
         elif chosen:
             live.note("this was a dry run: give --send to send them")
         summary.seconds = live.seconds

@@ -8,12 +8,13 @@ would be carried out again. Where a message came from goes along in the property
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from roquet.client.admin.revival import SPENT
 from roquet.model.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
+from roquet.spark.access import Turns
 from roquet.spark.pipelines.sources import collected
 from roquet.spark.pipelines.summary import Live, Row
 
@@ -98,24 +99,44 @@ def send(frame: DataFrame, how: How, live: Live) -> int:
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
+    options = {"namesrv": how.namesrv, "delivery": how.delivery}
+    if how.delivery == "exactly-once":
+        options["queryId"] = how.name
+        if was_sent(options):
+            live.note(f"run {how.name} was sent before: nothing is sent again")
+            return 0
     seen = Observation("sent")
     rows = outgoing(frame, how)
     if how.per_second:
         rows = rows.coalesce(1).mapInArrow(partial(paced, per_second=how.per_second), SINK_TYPES)
     rows = rows.observe(seen, f.count(f.lit(1)).alias("rows"))
-    options = {"namesrv": how.namesrv, "delivery": how.delivery}
-    if how.delivery == "exactly-once":
-        options["queryId"] = how.name
     limit = f", {how.per_second:,.0f}/s at most" if how.per_second else ""
     live.say(f"sending{limit}")
     rows.write.format("roquet").options(**options).mode("append").save()
     return int(seen.get["rows"])
 
 
+def was_sent(options: Mapping[str, str]) -> bool:
+    """Say whether a run of that name was committed; raises RoquetError."""
+    from roquet.spark.ledger import Ledger
+    from roquet.spark.manifest import NO_EPOCH
+    from roquet.spark.sink import SINK_OPTIONS, wires_of
+
+    given = {**SINK_OPTIONS.parse(options), "client": {}}
+    wires = wires_of(given)
+
+    async def ask() -> bool:
+        async with wires.cluster() as cluster:
+            ledger = Ledger(wires.bulk(cluster), given["manifestTopic"], given["queryId"], wires.timeout_s)
+            return (await ledger.begin()).state.committed > NO_EPOCH
+
+    with Turns() as turns:
+        return turns.run(ask())
+
+
 def paced(batches: Iterable[pa.RecordBatch], per_second: float) -> Iterator[pa.RecordBatch]:
     """Let rows through so fast and no faster; runs in a task."""
     from roquet.runtime.clock import RealClock
-    from roquet.spark.access import Turns
 
     clock = RealClock()
     with Turns() as turns:

@@ -36,14 +36,34 @@ class Live:
         self._began = self._clock.monotonic()
         self._said: float | None = None
         self._is_open = False
+        self._line = self._more = ""
+        self.is_watched = False
+        """The work looks now and then whether it shall stop."""
+        self.is_stopping = False
 
     @property
     def seconds(self) -> float:
         """How long the work takes so far."""
         return self._clock.monotonic() - self._began
 
+    def stop(self) -> None:
+        """Ask the work to end; raises KeyboardInterrupt when it does not look, and the second time."""
+        if self.is_stopping or not self.is_watched:
+            raise KeyboardInterrupt
+        self.is_stopping = True
+
     def say(self, line: str) -> None:
         """Show where the work is; the next line takes its place."""
+        self._line = line
+        self._show(f"{line}{self._more}")
+
+    def beat(self, more: str) -> None:
+        """Show the line once more with how far it has come, if there is one; may come from another thread."""
+        self._more = f" · {more}" if more else ""
+        if self._line:
+            self._show(f"{self._line}{self._more}")
+
+    def _show(self, line: str) -> None:
         if self._stream.isatty():
             self._stream.write(f"\r\x1b[2K{line}")
             self._is_open = True
@@ -60,6 +80,7 @@ class Live:
 
     def clear(self) -> None:
         """Take the line away."""
+        self._line = ""
         if self._is_open:
             self._stream.write("\r\x1b[2K")
             self._stream.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -16,24 +15,14 @@ from roquet.spark.ledger import Ledger
 from roquet.spark.options import OptionError
 from roquet.spark.sink import stream_writer_of, writer_of
 from roquet.spark.staged import Mark, Staged, StagedStreamSink
-from tests.peers import apache
 from tests.spark.sinks import SCHEMA, counted, once, rows, until
 
 pytestmark = pytest.mark.java
 
 
-@pytest.fixture(scope="module")
-def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("apache")
-    names = apache.start_namesrv(folder / "namesrv")
-    try:
-        broker = apache.start_broker(folder / "broker", names.address)
-        try:
-            yield names.address
-        finally:
-            broker.kill()
-    finally:
-        names.kill()
+@pytest.fixture
+def namesrv(apache_namesrv: str) -> str:
+    return apache_namesrv
 
 
 def seen(namesrv: str, topic: str) -> Counter[str]:
