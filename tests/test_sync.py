@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -22,8 +20,9 @@ import roquet
 from roquet import sync
 from roquet.client.describe_sync import Writer
 from roquet.testing import ThreadedBroker
+from tests.ctrl_c import pressed
 
-END_S = 30.0
+END_S = 120.0
 
 
 @pytest.fixture
@@ -214,22 +213,10 @@ def test_a_child_of_fork_gets_an_error_and_may_begin_anew(
 
 
 def test_ctrl_c_leaves_a_loop_that_waits_for_messages(roquet_broker: ThreadedBroker) -> None:
-    main = threading.main_thread().ident
-    assert main is not None
-
-    def press_when_it_waits() -> None:
-        deadline = time.monotonic() + END_S
-        while not waiting.is_set() and time.monotonic() < deadline:
-            waiting.wait(0.01)
-        signal.pthread_kill(main, signal.SIGINT)
-
     waiting = threading.Event()
-    presser = threading.Thread(target=press_when_it_waits)
-    presser.start()
-    with reader(roquet_broker) as consumer, pytest.raises(KeyboardInterrupt):
+    with reader(roquet_broker) as consumer, pressed(waiting), pytest.raises(KeyboardInterrupt):
         waiting.set()
         next(iter(consumer))
-    presser.join(END_S)
 
 
 def test_the_interpreter_ends_with_a_client_left_open(roquet_broker: ThreadedBroker) -> None:

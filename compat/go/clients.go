@@ -74,6 +74,12 @@ func (box *inbox) put(body []byte) {
 	}
 }
 
+func (box *inbox) count() int {
+	box.mutex.Lock()
+	defer box.mutex.Unlock()
+	return len(box.bodies)
+}
+
 func (box *inbox) wait(timeout time.Duration) error {
 	select {
 	case <-box.full:

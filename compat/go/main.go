@@ -1,6 +1,6 @@
 // Command probe drives a RocketMQ-compatible cluster with Apache's Go client and checks what comes back.
 //
-//	probe SCENARIO -namesrv 127.0.0.1:9876 -topic T -group G [-count N] [-timeout 60s]
+//	probe SCENARIO -namesrv 127.0.0.1:9876 -topic T -group G [-count N] [-timeout 3m]
 //
 // SCENARIO is one of sends, tags, ordered, pull, retry. Each sends its own messages to a topic of its own,
 // reads them back, and prints one line of JSON; the exit code is 0 when everything held, 1 when not.
@@ -62,7 +62,7 @@ func main() {
 	flags.StringVar(&to.topic, "topic", "GoProbe", "topic; the scenario expects it to be its own")
 	flags.StringVar(&to.group, "group", "GoProbeGroup", "consumer group; the producer's is this plus P")
 	flags.IntVar(&to.count, "count", 20, "messages of each kind")
-	flags.DurationVar(&to.timeout, "timeout", time.Minute, "how long to wait for messages")
+	flags.DurationVar(&to.timeout, "timeout", 3*time.Minute, "how long to wait for messages")
 	_ = flags.Parse(os.Args[2:])
 
 	facts := map[string]any{}

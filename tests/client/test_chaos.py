@@ -25,7 +25,7 @@ from tests.peers.roquet import RoquetNode, start_up
 MESSAGES = 100_000
 BATCH = 50
 SENDERS = 48
-QUIET_LIMIT_S = 60.0
+QUIET_LIMIT_S = 240.0
 TOPIC, GROUP = "chaos", "chaos-readers"
 
 pytestmark = pytest.mark.process
@@ -159,6 +159,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_stuck(node: RoquetNode) -> 
             await until(enough_faults, "the network misbehaves")
             misbehaviour.cancel()
             await asyncio.gather(misbehaviour, return_exceptions=True)
+            # How much got through depends on how many faults fitted in; in the quiet sending must work.
+            assert len(acknowledged) > MESSAGES // 2, "sending hardly worked at all"
+
+            async def last_ones_sent() -> bool:
+                last = range(MESSAGES, MESSAGES + BATCH)
+                with contextlib.suppress(roquet.RoquetError):
+                    await producer.send_batch(TOPIC, [str(each) for each in last])
+                    acknowledged.update(last)
+                return last.start in acknowledged
+
+            await until(last_ones_sent, "sending in the quiet")
 
             async def all_consumed() -> bool:
                 return acknowledged <= consumed
@@ -168,7 +179,6 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_stuck(node: RoquetNode) -> 
 
             await until(all_consumed, f"{len(acknowledged - consumed)} acknowledged messages are missing")
             await until(nothing_waits, "the group's positions reach the end")
-        assert len(acknowledged) > MESSAGES * 0.9, "sending hardly worked at all"
 
     async def main() -> None:
         async with stage_of(node, seed=5) as stage, roquet.Admin(node.namesrv) as admin:

@@ -27,7 +27,7 @@ from tests.peers.mqadmin import Mqadmin
 pytestmark = [pytest.mark.java, pytest.mark.process]
 
 QUEUES: Final = 8
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 180.0
 
 
 @pytest.fixture(scope="module")
@@ -215,11 +215,13 @@ def test_mqadmin_looks_into_a_python_consumer(cluster: Cluster, tmp_path: Path) 
         got: list[Message] = []
         async with Producer(cluster.namesrv) as producer:
             receipt = await producer.send(topic, b"x")
+            queues = len((await producer._cluster.publish_route(topic)).read_queues())
             options: dict[str, Any] = {"group": group, "subscribe": topic, "start": "earliest"}
             async with Consumer(cluster.namesrv, **options, handler=got.append) as consumer:
                 client_id = consumer._cluster.client_id
-                while not got:
-                    await asyncio.sleep(0.05)
+                async with asyncio.timeout(LIMIT_S):
+                    while not (got and len(consumer.assigned) == queues):
+                        await asyncio.sleep(0.05)
 
                 async def run(*words: str) -> str:
                     return await asyncio.to_thread(mqadmin.run, *words)

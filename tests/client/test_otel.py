@@ -20,7 +20,7 @@ import roquet
 from roquet.client.otel import OpenTelemetry, automatic
 from roquet.testing import LocalBroker, broker
 
-LIMIT_S = 30
+LIMIT_S = 120
 
 
 class Spans:

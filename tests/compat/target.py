@@ -19,7 +19,7 @@ from tests.peers.ports import free_broker_port, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 
 
 @contextmanager

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.go, pytest.mark.process]
 SOURCES = ROOT / "compat" / "go"
 PROGRAM = CACHE / "go" / "probe"
 BUILD_TIMEOUT_S = 600.0
-RUN_TIMEOUT_S = 120.0
+RUN_TIMEOUT_S = 400.0
 
 
 @pytest.fixture(scope="module")

@@ -69,12 +69,12 @@ def test_flags_of_the_whole_client(
 def test_group_of_three_shares_again_when_one_leaves_and_one_comes(
     client: JavaClient, cluster: Cluster
 ) -> None:
-    seen = client.run("rebalance", cluster.namesrv, timeout_s=240)
+    seen = client.run("rebalance", cluster.namesrv)
     assert seen["received"] == 5 * 160
 
 
 def test_hundred_thousand_messages_each_once(client: JavaClient, cluster: Cluster) -> None:
-    seen = client.run("volume", cluster.namesrv, timeout_s=180, count=100_000)
+    seen = client.run("volume", cluster.namesrv, count=100_000)
     assert (seen["distinct"], seen["deliveries"]) == (100_000, 100_000)
 
 

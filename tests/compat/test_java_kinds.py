@@ -13,7 +13,7 @@ import pytest
 from tests.peers import apache, roquet
 from tests.peers.cluster import KillableCluster
 from tests.peers.jars import CLIENT_VERSIONS
-from tests.peers.java import JavaClient, fresh_name
+from tests.peers.java import SCENARIO_TIMEOUT_S, JavaClient, fresh_name
 
 pytestmark = [pytest.mark.java, pytest.mark.process]
 
@@ -38,9 +38,14 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield running
 
 
-def run(client: JavaClient, scenario: str, cluster: KillableCluster, name: str) -> dict[str, Any]:
+def run(
+    client: JavaClient, scenario: str, cluster: KillableCluster, name: str, **more: int
+) -> dict[str, Any]:
     """Run a scenario on a topic and a group of this name, which its other half has too."""
-    return client.run(scenario, cluster.namesrv, 180, topic=f"T-{name}", group=f"G-{name}", levels=LEVELS)
+    topic, group = f"T-{name}", f"G-{name}"
+    return client.run(
+        scenario, cluster.namesrv, SCENARIO_TIMEOUT_S, topic=topic, group=group, levels=LEVELS, **more
+    )
 
 
 class TestLater:
@@ -85,7 +90,9 @@ class TestLater:
         if is_killed:
             cluster.crash()
         seen = run(client, "ordered-end", cluster, name)
-        assert seen == {"received": 10, "dead": 1}
+        assert seen["received"] == 10
+        # A dead letter whose answer was lost with the broker is sent again.
+        assert seen["dead"] >= 1 if is_killed else seen["dead"] == 1
 
 
 class TestSelectors:
@@ -124,10 +131,10 @@ class TestSelectors:
 class TestMovedStores:
     """Messages that wait when one broker ends are delivered by the next: on time, each once."""
 
-    LEVELS = "4000,6000,8000"
+    LEVELS = "6000,7000,8000"
     SETTINGS: ClassVar = {
         **apache.SMALL_STORE,
-        "messageDelayLevel": "4s 6s 8s",
+        "messageDelayLevel": "6s 7s 8s",
         "brokerName": "broker-a",
         "brokerClusterName": "DefaultCluster",
     }
@@ -162,7 +169,7 @@ class TestMovedStores:
             theirs.kill()
 
     def _received(self, client: JavaClient, namesrv: str, topic: str) -> dict[str, Any]:
-        return client.run("delay-receive", namesrv, 180, topic=topic, levels=self.LEVELS)
+        return client.run("delay-receive", namesrv, topic=topic, levels=self.LEVELS)
 
 
 @pytest.fixture(scope="module")
@@ -187,11 +194,11 @@ class TestTimed:
         self, timed: JavaClient, recalling: KillableCluster, is_killed: bool
     ) -> None:
         name = fresh_name("timed")
-        slack_ms = 15_000 if is_killed else 2_000
+        slack_ms = 30_000 if is_killed else 10_000  # on time, as far as a busy machine lets it be
         timed.run("timer-send", recalling.namesrv, topic=name)
         if is_killed:
             recalling.crash()
-        seen = timed.run("timer-receive", recalling.namesrv, 180, topic=name, slack_ms=slack_ms)
+        seen = timed.run("timer-receive", recalling.namesrv, topic=name, slack_ms=slack_ms)
         assert seen["received"] == 30
         if recalling.target == "roquet" or not is_killed:
             # Apache files again, and so delivers again, what it had not saved before it was killed.
@@ -226,7 +233,7 @@ class TestTimed:
             theirs.kill()  # before the first is due
         ours = roquet.start_broker(store, namesrv, settings=settings)
         try:
-            seen = client.run("timer-receive", namesrv, 180, topic=there, slack_ms=20_000)
+            seen = client.run("timer-receive", namesrv, topic=there, slack_ms=60_000)
             assert seen == {"received": 30, "deliveries": 30}
             client.run("timer-send", namesrv, topic=back, **times)
             ours.stop()
@@ -234,7 +241,7 @@ class TestTimed:
             ours.kill()
         theirs = apache.start_broker(folder / "apache", namesrv, store=store, settings=settings)
         try:
-            seen = client.run("timer-receive", namesrv, 180, topic=back, slack_ms=20_000)
+            seen = client.run("timer-receive", namesrv, topic=back, slack_ms=60_000)
             assert seen == {"received": 30, "deliveries": 30}
         finally:
             theirs.kill()
@@ -265,7 +272,7 @@ class TestTransactions:
         client.run("transaction-begin", asking.namesrv, topic=name, wait="no" if is_killed else "asked")
         if is_killed:
             asking.crash()
-        seen = client.run("transaction-end", asking.namesrv, 180, topic=name)
+        seen = client.run("transaction-end", asking.namesrv, topic=name)
         assert seen["received"] == 15
         if asking.target == "roquet" or not is_killed:
             # Apache writes down only now and then what is done, and commits again after a crash.
@@ -275,10 +282,8 @@ class TestTransactions:
         name = fresh_name("inherited")
         client.run("transaction-begin", asking.namesrv, topic=name)
         client.run("transaction-heir", asking.namesrv, topic=name)
-        assert client.run("transaction-end", asking.namesrv, 180, topic=name) == {
-            "received": 15,
-            "deliveries": 15,
-        }
+        seen = client.run("transaction-end", asking.namesrv, topic=name)
+        assert seen == {"received": 15, "deliveries": 15, "doubled": 0}
 
     @pytest.mark.parametrize("is_clean", [False, True], ids=["killed", "stopped"])
     def test_halves_move_from_apache_to_roquet_and_back(self, tmp_path: Path, is_clean: bool) -> None:
@@ -299,12 +304,14 @@ class TestTransactions:
             client.run("transaction-begin", namesrv, topic=there)
             client.run("transaction-begin", namesrv, topic=over, wait="no")
             if is_clean:
-                theirs.process.stop(60.0)
+                theirs.stop()
         finally:
             theirs.kill()
         ours = roquet.start_broker(store, namesrv, settings=settings)
         try:
-            assert self._end(client, namesrv, there) == {"received": 15, "deliveries": 15}
+            # What Apache had committed it may not have written down, but what is decided now comes once.
+            seen = client.run("transaction-end", namesrv, topic=there)
+            assert (seen["received"], seen["doubled"]) == (15, 0)
             client.run("transaction-begin", namesrv, topic=back)
             if is_clean:
                 ours.stop()
@@ -313,12 +320,10 @@ class TestTransactions:
         theirs = apache.start_broker(folder / "apache", namesrv, store=store, settings=settings)
         try:
             for topic in (over, back):
-                assert self._end(client, namesrv, topic) == {"received": 15, "deliveries": 15}
+                # Apache asks once more while it has not written down an end, and then commits twice.
+                assert client.run("transaction-end", namesrv, topic=topic)["received"] == 15
         finally:
             theirs.kill()
-
-    def _end(self, client: JavaClient, namesrv: str, topic: str) -> dict[str, Any]:
-        return client.run("transaction-end", namesrv, 180, topic=topic)
 
 
 class TestReplies:
@@ -334,7 +339,8 @@ class TestReplies:
         assert run(client, "reply-begin", cluster, name) == self.ANSWERED
         if is_killed:
             cluster.crash()
-        assert run(client, "reply-end", cluster, name) == self.ANSWERED
+        anew = int(is_killed and client.version.startswith("4"))
+        assert run(client, "reply-end", cluster, name, anew=anew) == self.ANSWERED
 
     def test_the_sender_of_a_reply_hears_that_nobody_waits(
         self, client: JavaClient, cluster: KillableCluster

@@ -54,7 +54,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
 
 
 @pytest.fixture(scope="module")
-def live(client: JavaClient, cluster: Cluster) -> Iterator[Live]:
+def live(client: JavaClient, cluster: Cluster, mqadmin: Mqadmin) -> Iterator[Live]:
     held = client.run(
         "hold",
         cluster.namesrv,
@@ -64,6 +64,10 @@ def live(client: JavaClient, cluster: Cluster) -> Iterator[Live]:
         queues=LIVE_QUEUES,
         count=LIVE_COUNT,
     )
+    # Clients tell the broker one way how far they are; what is asked here comes over another connection.
+    mqadmin.run_until("Consume Diff Total: 0", "consumerProgress", "-g", LIVE_GROUP, "-t", LIVE_TOPIC)
+    producers = ("-g", LIVE_PRODUCER, "-t", LIVE_TOPIC)
+    mqadmin.run_until(held["producer_client"], "producerConnection", *producers)
     yield Live(held["producer_client"], held["consumer_client"])
     client.run("release", cluster.namesrv)
 

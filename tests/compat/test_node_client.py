@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.node, pytest.mark.process]
 
 SOURCES = ROOT / "compat" / "node"
 INSTALL_TIMEOUT_S = 300.0
-RUN_TIMEOUT_S = 120.0
+RUN_TIMEOUT_S = 400.0
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tests.peers.ports import free_port
 
 pytestmark = pytest.mark.java
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def new_dialer() -> Dialer:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 GET_BROKER_CLUSTER_INFO = 106
 JAVA_CLIENT_5_5_0 = 513
+TIMEOUT_S = 30.0
 
 
 class Answer(NamedTuple):
@@ -25,7 +26,7 @@ def ask(address: str, code: int, fields: dict[str, str] | None = None, body: byt
     host, port = address.rsplit(":", 1)
     header = {"code": code, "flag": 0, "language": "JAVA", "opaque": 1, "version": JAVA_CLIENT_5_5_0}
     encoded = json.dumps({**header, "extFields": fields or {}, "serializeTypeCurrentRPC": "JSON"}).encode()
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
         connection.sendall(struct.pack(">ii", 4 + len(encoded) + len(body), len(encoded)) + encoded + body)
         with connection.makefile("rb") as stream:
             length, header_length = struct.unpack(">ii", _exactly(stream.read(8), 8))

@@ -13,11 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 POLL_S = 0.02
+STOP_TIMEOUT_S = 60.0
 TAIL_LINES = 40
 
 
 class ChildError(Exception):
     """A child died, or did not do in time what was expected of it."""
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+    """Poll until the condition holds; raise `ChildError` when time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ChildError(f"{what} did not happen within {timeout_s} s")
+        time.sleep(POLL_S)
 
 
 class Child:
@@ -45,23 +55,29 @@ class Child:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def stop(self, grace_s: float = 20.0, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end by a signal and return its exit status; kill it and raise when it does not."""
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is alive."""
         if self.alive():
             self._process.send_signal(number)
+
+    def stop(self, grace_s: float = STOP_TIMEOUT_S, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end by a signal and return its exit status; kill it and raise when it does not."""
+        self.send(number)
+        return self.ended(grace_s)
+
+    def ended(self, grace_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait for its end and return its exit status; kill it and raise when the end does not come."""
         try:
             return self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ChildError(
-                f"{self.name} did not end within {grace_s} s of {number.name}\n{self.tail()}"
-            ) from None
+            raise ChildError(f"{self.name} did not end within {grace_s} s\n{self.tail()}") from None
 
     def kill(self) -> None:
         """End it at once (SIGKILL), as a crash does."""
         if self.alive():
             self._process.kill()
-        self._process.wait(10)
+        self._process.wait(STOP_TIMEOUT_S)
 
     def text(self) -> str:
         return self.log.read_text(errors="replace")
@@ -79,6 +95,10 @@ class Child:
             if time.monotonic() > deadline:
                 raise ChildError(f"{self.name}: {what} did not happen within {timeout_s} s\n{self.tail()}")
             time.sleep(POLL_S)
+
+    def wait_until_gone(self, file: Path, timeout_s: float) -> None:
+        """Wait until a file is not there, or the process has ended, which may have left it."""
+        wait_for(lambda: not file.exists() or not self.alive(), f"{self.name}: the end of {file}", timeout_s)
 
     def __enter__(self) -> "Child":
         return self

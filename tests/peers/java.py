@@ -15,7 +15,7 @@ from tests.peers import jars
 from tests.peers.lines import LineServer
 
 HEAP_MIB = 256
-SCENARIO_TIMEOUT_S = 90.0
+SCENARIO_TIMEOUT_S = 240.0
 
 BINARY_HEADERS = "-Drocketmq.serialize.type=ROCKETMQ"
 VIP_CHANNEL = "-Dcom.rocketmq.sendMessageWithVIPChannel=true"
@@ -81,6 +81,9 @@ def small_jvm(home: Path) -> list[str]:
         f"-Drocketmq.client.localOffsetStoreDir={home / 'offsets'}",
         # Client 5 waits at least so long between two rebalances, also before its first: a second by default.
         "-Drocketmq.client.rebalance.minInterval=50",
+        # Without news it looks every 20 s whether its share of the queues or their locks have changed.
+        "-Drocketmq.client.rebalance.waitInterval=1000",
+        "-Drocketmq.client.rebalance.lockInterval=1000",
         f"-Drmq.logback.configurationFile={jars.LOGBACK}",
         *jars.OPENS,
     ]

@@ -14,8 +14,8 @@ from tests.peers import jars
 from tests.peers.java import small_jvm
 from tests.peers.lines import LineServer
 
-COMMAND_TIMEOUT_S = 60.0
-SETTLE_TIMEOUT_S = 15.0
+COMMAND_TIMEOUT_S = 120.0
+SETTLE_TIMEOUT_S = 60.0
 POLL_S = 0.05
 STACK_FRAME = re.compile(r"^\tat [\w.$/]+\(", re.MULTILINE)
 

@@ -15,7 +15,7 @@ from tests.peers.child import Child
 from tests.peers.jars import MissingTool
 from tests.peers.ports import free_broker_port, free_port
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 NO_SETTINGS: Mapping[str, str] = {}
 
 # A test must not depend on how full the disk of the machine is.

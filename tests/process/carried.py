@@ -25,7 +25,7 @@ GROUPS = ("readers-a", "readers-b")
 READ_QUEUES, WRITE_QUEUES = 4, 3
 RETRIES = 7
 MESSAGES_EACH_STOP = 240
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 FOREVER_MS = 1 << 45
 
 Value = TypeVar("Value")

@@ -13,7 +13,7 @@ from pathlib import Path
 from roquet.wire.frame import Frame, join, split
 from tests.peers.child import Child
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 CHUNK_BYTES = 1 << 18
 LOUD = re.compile(r"^\S+Z (WARN|ERROR|CRITICAL) ")
 

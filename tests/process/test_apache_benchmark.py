@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.java, pytest.mark.process]
 
 TOPIC, GROUP, QUEUES = "Benchmark", "benchmark-readers", 8
 LINES = 11  # a line each second from the tenth on: the last comes after twenty
-PATIENCE_S = 90.0
-CATCH_UP_S = 60.0
+PATIENCE_S = 240.0
+CATCH_UP_S = 240.0
 
 
 def start(program: str, home: Path, namesrv: str, *words: str) -> Child:

@@ -27,6 +27,7 @@ MIB = 1 << 20
 CONNECTIONS_MAX = 10_000  # the broker's own limit, `maxConnections`
 OWN_DESCRIPTORS = 500
 LOW_LIMIT = 256
+CLOSING_S = 120.0
 
 
 @contextmanager
@@ -44,7 +45,9 @@ def many_descriptors() -> Iterator[int]:
 
 def silent_links(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
     host, port = address.rsplit(":", 1)
-    return [stack.enter_context(socket.create_connection((host, int(port)), timeout=5)) for _ in range(count)]
+    return [
+        stack.enter_context(socket.create_connection((host, int(port)), timeout=60)) for _ in range(count)
+    ]
 
 
 def closed_ones(links: list[socket.socket]) -> int:
@@ -74,7 +77,7 @@ def test_ten_thousand_connections_that_say_nothing(tmp_path: Path) -> None:
                     await early.send("served", b"during %d" % number)
                 surplus = max(0, links_max + 1 - CONNECTIONS_MAX)
                 node.process.wait_until(
-                    lambda: closed_ones(links) >= surplus, f"the end of {surplus} connections", 30
+                    lambda: closed_ones(links) >= surplus, f"the end of {surplus} connections", CLOSING_S
                 )
                 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
                 if hard == resource.RLIM_INFINITY or hard > 2 * CONNECTIONS_MAX:
@@ -106,7 +109,10 @@ def test_at_the_end_of_its_descriptors_the_broker_refuses_newcomers_and_goes_on(
                 for number in range(400):
                     await early.send(f"served-{number % 10}", bytes(2_000), queue_id=number % 4, keys="k")
                     await early.read(f"served-{number % 10}", number % 4, 0)
-                assert closed_ones(links) >= 100
+                # A broker without descriptors looks at newcomers again only after a while.
+                node.process.wait_until(
+                    lambda: closed_ones(links) >= 100, "the end of 100 connections", CLOSING_S
+                )
         await serves(node.namesrv)
 
     try:

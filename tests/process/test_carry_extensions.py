@@ -98,7 +98,7 @@ def test_extensions_move_from_apache_to_roquet_and_back(tmp_path: Path, is_clean
             try:
                 _live(f"127.0.0.1:{port}", life, is_clean)
                 if is_clean and life < 2:
-                    node.process.stop(60.0)
+                    node.stop()
             finally:
                 node.kill()
         last = roquet.start_broker(tmp_path / "store", names.address, settings=SETTINGS)

@@ -23,7 +23,6 @@ from tests.process.carried import Carried
 
 STORES = ROOT / "tests" / "golden" / "store"
 GOLDEN = sorted(path.name.removesuffix(".expected.json") for path in STORES.glob("*.expected.json"))
-STOP_TIMEOUT_S = 60.0
 
 SMALL_FILES = {
     "mappedFileSizeCommitLog": "65536",
@@ -95,7 +94,7 @@ def killed(node: Node) -> None:
 
 
 def stopped(node: Node) -> None:
-    node.process.stop(STOP_TIMEOUT_S)
+    node.stop()
 
 
 @pytest.mark.java

@@ -20,6 +20,7 @@ from tests.peers.ports import free_broker_port, free_port
 pytestmark = pytest.mark.process
 
 ROUNDS = 20
+WRITING_S = 120.0
 WRITERS = 16
 CONNECTIONS = 4
 QUEUES = 4
@@ -84,7 +85,7 @@ async def write_until_killed(node: roquet.RoquetNode, ledger: Ledger) -> None:
         for number in range(WRITERS)
     ]
     watch = asyncio.create_task(reached.wait())
-    await asyncio.wait([watch, *writers], timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([watch, *writers], timeout=WRITING_S, return_when=asyncio.FIRST_COMPLETED)
     assert reached.is_set(), f"the writers stopped early\n{node.process.tail()}"
     node.kill()
     await asyncio.gather(*writers)

@@ -11,7 +11,6 @@ import asyncio
 import re
 import shutil
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,13 +20,14 @@ import pytest
 
 from roquet.client import connect
 from tests.peers import roquet
+from tests.peers.child import wait_for
 from tests.peers.jars import MissingTool
 
 pytestmark = pytest.mark.process
 
 WRITERS = 8
 MESSAGES_EACH = 15
-TRACE_END_TIMEOUT_S = 20.0
+TRACE_END_TIMEOUT_S = 120.0
 NO_FDATASYNC = "import os; os.fdatasync = lambda fd: None; from roquet.cli.main import main; main()"
 
 LINE = re.compile(r"(?P<thread>\d+) +[\d.]+ (?P<text>.*)")
@@ -136,13 +136,15 @@ def run_traced(folder: Path, program: Sequence[str], flush_mode: str) -> list[st
 
 def _whole(file: Path, pid: int) -> list[str]:
     """Return the lines of the trace once the tracer has written the last: that the process has ended."""
-    last = f"{pid} "
-    deadline = time.monotonic() + TRACE_END_TIMEOUT_S
-    while True:
-        lines = file.read_text(errors="replace").splitlines()
-        if lines and lines[-1].startswith(last) and lines[-1].endswith("+++ exited with 0 +++"):
-            return lines
-        assert time.monotonic() < deadline, f"the trace does not end: {lines[-1:]}"
+    lines: list[str] = []
+
+    def is_whole() -> bool:
+        lines[:] = file.read_text(errors="replace").splitlines()
+        last = lines[-1] if lines else ""
+        return last.startswith(f"{pid} ") and last.endswith("+++ exited with 0 +++")
+
+    wait_for(is_whole, "the end of the trace", TRACE_END_TIMEOUT_S)
+    return lines
 
 
 def test_no_answer_leaves_before_its_record_is_synced(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_
 
 def run_on(new_loop: NewLoop, main: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(asyncio.wait_for(main, 30))
+        runner.run(asyncio.wait_for(main, 120))
 
 
 class Echo(asyncio.Protocol):

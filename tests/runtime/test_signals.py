@@ -25,10 +25,10 @@ def test_everybody_is_told_and_may_stop_listening() -> None:
         assert on_sigterm(one)
         assert on_sigterm(two)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(first.wait(), 10)
+        await asyncio.wait_for(first.wait(), 60)
         forget_sigterm(one)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(both.wait(), 10)
+        await asyncio.wait_for(both.wait(), 60)
         forget_sigterm(two)
         forget_sigterm(two)  # once too often is fine
         assert told == ["one", "two", "two"]
@@ -47,5 +47,5 @@ def test_a_loop_outside_of_the_main_thread_gets_no_signals() -> None:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert heard == [False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +163,24 @@ def test_a_killed_program_can_be_started_again() -> None:
         world.run(told())
         world.start("echo", serve(world.ports("echo")))
         world.run(ask(world.ports("client"), 10))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_task_that_was_killed_before_its_first_step_is_gone_without_a_word() -> None:
+    async def never() -> None:
+        raise AssertionError("the dead do not begin")
+
+    async def parent(world: World) -> None:
+        await asyncio.sleep(1)
+        asyncio.create_task(never()).add_done_callback(lambda _: None)
+        world.kill("one")
+
+    async def main(world: World) -> None:
+        world.start("one", parent(world))
+        await asyncio.sleep(2)
+
+    simulate(3, main)
+    gc.collect()  # what Python has to say of a coroutine it says when it is collected
 
 
 def test_a_program_that_fails_fails_the_run() -> None:

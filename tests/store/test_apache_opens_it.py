@@ -29,7 +29,7 @@ COUNT = 500
 def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     node = start_namesrv(tmp_path_factory.mktemp("namesrv"))
     yield node.address
-    node.stop()
+    node.kill()
 
 
 def opened(root: Path) -> Store:
@@ -84,7 +84,10 @@ def check(broker: ApacheNode, answers: list[Appended]) -> None:
     """Ask Apache's broker for offsets, for records by place, and for records by key."""
     queue = {"topic": "Ours", "queueId": "1"}
     assert ask(broker.address, GET_MIN_OFFSET, queue).fields["offset"] == "0"
-    assert ask(broker.address, GET_MAX_OFFSET, queue).fields["offset"] == str(COUNT // 2)
+    end = str(COUNT // 2)
+    broker.process.wait_until(
+        lambda: ask(broker.address, GET_MAX_OFFSET, queue).fields["offset"] == end, "the queue's end", 60
+    )
     for number in (0, 1, COUNT - 1):
         answer = ask(broker.address, VIEW_MESSAGE_BY_ID, {"offset": str(answers[number].log_offsets[0])})
         assert (answer.code, record.decode(answer.body).body) == (0, b"body %d" % number)

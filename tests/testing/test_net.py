@@ -50,7 +50,7 @@ class End(asyncio.Protocol):
         self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()
@@ -74,7 +74,7 @@ def play(net: Net, scenario: Callable[[End, End], Coroutine[Any, Any, None]]) ->
         listener = await net.listen(accept, HOST, 0)
         _, near = await net.connect(End, *listener.address, timeout_s=5)
         assert isinstance(near, End)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not served or not served[0].events:
                 await asyncio.sleep(0)
         listener.close()

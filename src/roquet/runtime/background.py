@@ -77,6 +77,8 @@ class _Errand:
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        else:  # it has not even come into the line
+            self._work.close()
 
     def give_up(self) -> None:
         """Tell the caller that the loop has ended before it could begin."""
@@ -119,15 +121,15 @@ class Background:
         """
         self._check(work)
         errand = _Errand(work)
-        self._line.append(errand)
-        # The loop says "not woken" before it looks at the line, so nobody in it is overlooked.
-        if not self._is_woken:
-            self._is_woken = True
-            self._loop.call_soon_threadsafe(self._begin)
         try:
+            self._line.append(errand)
+            # The loop says "not woken" before it looks at the line, so nobody in it is overlooked.
+            if not self._is_woken:
+                self._is_woken = True
+                self._loop.call_soon_threadsafe(self._begin)
             errand.wait()
-        except BaseException:  # Ctrl-C in the waiting thread: the work ends too
-            self._loop.call_soon_threadsafe(errand.cancel)
+        except BaseException:  # Ctrl-C in the calling thread, maybe before the loop was woken: the work ends
+            self._loop.call_soon_threadsafe(self._abandon, errand)
             raise
         result: Result = errand.outcome()
         return result
@@ -152,6 +154,11 @@ class Background:
         self._is_woken = False
         while self._line:
             self._line.popleft().begin(self._loop)
+
+    def _abandon(self, errand: _Errand) -> None:
+        """End one errand, wherever it is; on the loop."""
+        self._begin()
+        errand.cancel()
 
     def stop(self) -> None:
         """Cancel what still runs and end the thread; safe to call again, and in a child process."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
@@ -168,6 +169,8 @@ class World:
         programs.clear()
         # Collected coroutines would run their `finally`; the dead must not, so they are kept.
         self._graveyard = [task for task in self.loop.tasks() if not task.program.alive]
+        for task in self._graveyard:
+            _forget_beginning(task)
 
     def _on_end(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -175,6 +178,13 @@ class World:
 
     def _on_failure(self, loop: asyncio.AbstractEventLoop, details: dict[str, Any]) -> None:
         self.failures.append(f"{details['message']}: {details.get('exception')!r}")
+
+
+def _forget_beginning(task: asyncio.Task[Any]) -> None:
+    """Close a dead task that has not made its first step: Python would ask why it was never awaited."""
+    coroutine = task.get_coro()
+    if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        coroutine.close()  # nothing of it has run, so nothing of it runs now
 
 
 async def _all_ended(tasks: Sequence[asyncio.Task[Any]]) -> None:

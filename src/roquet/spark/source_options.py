@@ -216,8 +216,8 @@ OPTIONS: Final = opt.Table(
         "group",
         opt.TEXT,
         None,
-        "Group to commit progress to, so that its lag is visible everywhere. Spark reports a batch of a stream "
-        "when the next one begins. The checkpoint alone decides where a query goes on.",
+        "Group to commit progress to, so that its lag is visible everywhere. Spark reports a batch of a "
+        "stream when the next one begins. The checkpoint alone decides where a query goes on.",
     ),
     opt.Option(
         "queueDiscoveryInterval",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +20,14 @@ from tests.peers.child import Child
 pytestmark = pytest.mark.process
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, os, sys
 from roquet.client.consumer.consumer import Consumer
 
 async def handle(message):
     print("began", message.body.decode(), flush=True)
-    await asyncio.sleep(1.0)
+    while not os.path.exists(sys.argv[3]):
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)  # the signal came before the file, so by now the loop has looked at it
     print("ended", message.body.decode(), flush=True)
 
 async def loop(consumer):
@@ -72,9 +75,12 @@ def test_sigterm_drains(node: roquet.RoquetNode, tmp_path: Path, way: str) -> No
             return sum(stored), answer.code
 
     asyncio.run(send())
-    command = [sys.executable, "-c", PROGRAM, node.namesrv, way]
+    signalled = tmp_path / "signalled"
+    command = [sys.executable, "-c", PROGRAM, node.namesrv, way, str(signalled)]
     with Child("a consumer", command, tmp_path / "consumer.out") as child:
-        child.wait_until(lambda: "began m0" in child.text(), "its first message", 30)
-        assert child.stop() == 0
+        child.wait_until(lambda: "began m0" in child.text(), "its first message", 120)
+        child.send(signal.SIGTERM)
+        signalled.touch()
+        assert child.ended() == 0
     assert child.text().split("\n")[:3] == ["began m0", "ended m0", "good bye"]
     assert asyncio.run(after()) == (1, 206)  # one message is done, and the group is empty at once

@@ -37,6 +37,15 @@ async def topic_of(server: Server, admin: Admin, queues: int = 2) -> str:
     return name
 
 
+async def stored(server: Server, admin: Admin, topic: str, count: int) -> None:
+    """Wait until the queues of a topic show so many messages: Apache's fill a moment after the answer."""
+
+    async def are_there() -> bool:
+        return (await admin.topics.stats(topic)).messages == count
+
+    await server.eventually(are_there)
+
+
 class Live:
     """A member of a group that consumes nothing and answers what administrators ask."""
 

@@ -1,7 +1,8 @@
 """The fixture `server`: every contract test runs three times, against three servers.
 
-The two real ones are started once for the whole session and shared: tests take fresh names from
-`server.fresh`. Select one with `-k memory`, `-k sockets` or `-k apache`.
+The two real ones are started once for this folder and shared: tests take fresh names from `server.fresh`.
+They end with the folder's last test, since Apache's broker takes most of a core even when nobody asks it
+anything. Select one with `-k memory`, `-k sockets` or `-k apache`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def server(request: pytest.FixtureRequest) -> Server:
     return Server(kind, "" if kind == "memory" else request.getfixturevalue(f"{kind}_namesrv"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sockets_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`roquet up`, for the whole session."""
+    """`roquet up`, for all tests of this folder."""
     node = roquet.start_up(tmp_path_factory.mktemp("contract") / "store", settings=SETTINGS)
     try:
         yield node.namesrv
@@ -40,9 +41,9 @@ def sockets_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         node.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Apache's name server and broker, for the whole session."""
+    """Apache's name server and broker, for all tests of this folder."""
     folder = tmp_path_factory.mktemp("contract-apache")
     names = apache.start_namesrv(folder / "namesrv")
     try:

@@ -10,7 +10,7 @@ from roquet.client.errors import Misuse, NoRoute, NotFound, Refused
 from roquet.model.group import Group
 from roquet.model.route import QueueName
 from roquet.model.topic import Topic
-from tests.client.contract.administering import BROKER, opened, topic_of
+from tests.client.contract.administering import BROKER, opened, stored, topic_of
 from tests.client.contract.server import Server
 
 
@@ -78,6 +78,7 @@ def test_what_a_topic_holds(server: Server) -> None:
             before = server.now()
             for number in range(5):
                 await client.send(name, b"%d" % number, queue_id=1)
+            await stored(server, admin, name, 5)
             stats = await admin.topics.stats(name)
             assert stats.messages == 5
             assert [each.messages for each in stats.queues] == [0, 5]
@@ -158,6 +159,7 @@ def test_positions_are_shown_and_moved(server: Server) -> None:
             await admin.groups.create(group)
             for queue_id in (0, 0, 0, 1):
                 await client.send(topic, b"x", queue_id=queue_id)
+            await stored(server, admin, topic, 4)
             queue = QueueName(BROKER, 0, topic)
             with pytest.raises(NotFound):
                 await admin.offsets.position(group, queue)
@@ -197,6 +199,7 @@ def test_positions_of_two_groups_are_cloned_and_compared(server: Server) -> None
                 await admin.groups.create(group)
             for _ in range(4):
                 await client.send(topic, b"x", queue_id=0)
+            await stored(server, admin, topic, 4)
             queue = QueueName(BROKER, 0, topic)
             await admin.offsets.commit(first, queue, 3)
             await admin.offsets.clone(first, second, topic)
@@ -217,6 +220,7 @@ def test_offsets_and_times(server: Server) -> None:
             await server.advance(timedelta(seconds=2))
             between = server.now() - timedelta(seconds=1)
             await client.send(topic, b"late", queue_id=0)
+            await stored(server, admin, topic, 2)
             queue, empty = QueueName(BROKER, 0, topic), QueueName(BROKER, 1, topic)
             assert await admin.offsets.at_time(topic, between) == {queue: 1, empty: 0}
             bounds = {each.queue: each for each in await admin.offsets.bounds(topic)}

@@ -9,7 +9,7 @@ import pytest
 from roquet.client import admin as kinds
 from roquet.client.errors import Misuse, NotFound, Refused
 from roquet.model.route import QueueName
-from tests.client.contract.administering import BROKER, Live, LiveProducer, living, opened, topic_of
+from tests.client.contract.administering import BROKER, Live, LiveProducer, living, opened, stored, topic_of
 from tests.client.contract.server import Server
 
 
@@ -229,9 +229,14 @@ def test_what_waits_for_its_time(server: Server) -> None:
             properties = {"TIMER_DELIVER_MS": str(due_ms), "UNIQ_KEY": server.fresh("unique")}
             sent = await client.send(topic, b"in an hour", properties=properties)
             await client.send(topic, b"by level", properties={"DELAY": "18"})
-            found = [each async for each in admin.timers.pending(topic)]
-            by_body = {each.message.body: each for each in found}
-            assert set(by_body) == {b"in an hour", b"by level"}
+            by_body: dict[bytes, kinds.Pending] = {}
+
+            async def both_wait() -> bool:
+                by_body.update({each.message.body: each async for each in admin.timers.pending(topic)})
+                return set(by_body) >= {b"in an hour", b"by level"}
+
+            await server.eventually(both_wait)
+            assert len(by_body) == 2
             timed = by_body[b"in an hour"]
             assert timed.due is not None and abs(timed.due.timestamp() * 1000 - due_ms) <= 1000
             assert (timed.level, by_body[b"by level"].level) == (0, 18)
@@ -244,8 +249,11 @@ def test_what_waits_for_its_time(server: Server) -> None:
             assert isinstance(await admin.timers.level_offsets(BROKER), dict)
             assert sent.recall_handle is not None
             assert await admin.timers.recall(topic, sent.recall_handle) == properties["UNIQ_KEY"]
-            left = [each.message.body async for each in admin.timers.pending(topic)]
-            assert b"in an hour" not in left
+
+            async def is_recalled() -> bool:
+                return [each.message.body async for each in admin.timers.pending(topic)] == [b"by level"]
+
+            await server.eventually(is_recalled)
             with pytest.raises(Refused):
                 await admin.timers.recall(topic, "nonsense")
 
@@ -274,6 +282,7 @@ def test_dead_letters_are_counted_seen_and_replayed_once(server: Server) -> None
             for number in range(3):
                 properties = {"RETRY_TOPIC": topic, "color": "red", "ORIGIN_MESSAGE_ID": f"ID{number}"}
                 await client.send(dead, b"%d" % number, keys=f"k{number}", properties=properties)
+            await stored(server, admin, dead, 3)
             assert kinds.DeadGroup(group, 3, 3) in await admin.dead_letters.groups()
             peeked = await admin.dead_letters.peek(group, max=2)
             assert [each.body for each in peeked] == [b"1", b"2"]
@@ -291,6 +300,6 @@ def test_dead_letters_are_counted_seen_and_replayed_once(server: Server) -> None
             assert copy.properties["DLQ_ORIGIN_MESSAGE_ID"] == copy.properties["ORIGIN_MESSAGE_ID"] == "ID0"
             assert copy.properties["color"] == "red"
             assert len([each async for each in admin.dead_letters.replay(group, again=True)]) == 3
-            assert (await admin.topics.stats(topic)).messages == 6
+            await stored(server, admin, topic, 6)
 
     server.run(scenario())

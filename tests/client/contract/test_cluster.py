@@ -47,9 +47,12 @@ def test_a_topic_is_created_by_a_first_message(server: Server, encoding: str) ->
                 except NoRoute:
                     return False
 
+            async def stored() -> bool:
+                answer = await cluster.ask(view.master("broker-a"), GetMaxOffset(topic, 0))
+                return OffsetFound.decode(answer.ext).offset == 1
+
             await server.eventually(known)
-            answer = await cluster.ask(view.master("broker-a"), GetMaxOffset(topic, 0))
-            assert OffsetFound.decode(answer.ext).offset == 1
+            await server.eventually(stored)
 
     server.run(scenario())
 

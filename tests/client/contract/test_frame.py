@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from roquet.client.plain import connect
+from roquet.client.plain import Message, connect
 from tests.client.contract.server import Server
 
 QUEUES = 4
@@ -15,7 +15,14 @@ def test_a_message_can_be_read_back(server: Server) -> None:
         topic = server.fresh("hello")
         async with connect(server.namesrv, server.ports) as client:
             sent = await client.send(topic, b"Hello, Roquet!", tag="greeting")
-            (message,) = await client.read(topic, sent.queue_id, sent.queue_offset)
+            found: list[Message] = []
+
+            async def came() -> bool:
+                found[:] = await client.read(topic, sent.queue_id, sent.queue_offset)
+                return bool(found)
+
+            await server.eventually(came)
+            (message,) = found
             assert (message.body, message.tag) == (b"Hello, Roquet!", "greeting")
 
     server.run(scenario())

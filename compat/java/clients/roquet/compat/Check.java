@@ -2,7 +2,7 @@ package roquet.compat;
 
 /** Expectations: a failed one carries a sentence that says what was seen. */
 final class Check {
-    static final long LIMIT_MS = 30_000;
+    static final long LIMIT_MS = 60_000;
 
     private Check() {
     }

@@ -81,14 +81,16 @@ final class Consuming {
         }
     }
 
-    /** Two broadcasting instances each receive everything. */
+    /** Two broadcasting instances each receive everything; what they did is in their files afterwards. */
     private static Map<String, Object> broadcasting(Call call) throws Exception {
         try (Session session = new Session(call)) {
             List<MessageQueue> queues = session.createTopic(call.topic(), 4);
             Set<String> marks = spread(session, queues, "m", 40);
             List<Inbox> inboxes = List.of(new Inbox(), new Inbox());
+            List<DefaultMQPushConsumer> consumers = new ArrayList<>();
             for (Inbox inbox : inboxes) {
                 DefaultMQPushConsumer consumer = session.push(call.group());
+                consumers.add(consumer);
                 Session.broadcast(consumer);
                 consumer.subscribe(call.topic(), "*");
                 consumer.registerMessageListener(inbox.listener());
@@ -98,6 +100,9 @@ final class Consuming {
             for (Inbox inbox : inboxes) {
                 inbox.await(marks);
                 Check.equal(inbox.deliveries(), marks.size(), "deliveries to one instance");
+            }
+            for (DefaultMQPushConsumer consumer : consumers) {
+                Session.done(consumer, queues, marks.size() / queues.size());
             }
             return Map.of("each", marks.size());
         }

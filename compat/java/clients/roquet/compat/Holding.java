@@ -32,7 +32,8 @@ final class Holding {
         Set<String> marks = Consuming.spread(held, queues, "m", call.number("count", 12));
         inbox.await(marks);
         Check.eventually(() -> Session.held(consumer, call.topic()).size() == queues.size(), "all queues");
-        // Both would happen by themselves, but only after seconds.
+        Session.done(consumer, queues, marks.size() / queues.size());
+        // Both would happen by themselves, but only after a while.
         consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
         held.instance().sendHeartbeatToAllBrokerWithLock();
         return Map.of(

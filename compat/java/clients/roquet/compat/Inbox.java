@@ -19,12 +19,16 @@ final class Inbox {
     static final String MARK = "mark";
 
     private final Map<String, MessageExt> first = new HashMap<>();
+    private final Set<String> doubled = new TreeSet<>();
     private int deliveries;
 
     synchronized void take(List<MessageExt> messages) {
         for (MessageExt message : messages) {
             deliveries++;
-            first.putIfAbsent(String.valueOf(message.getUserProperty(MARK)), message);
+            String mark = String.valueOf(message.getUserProperty(MARK));
+            if (first.putIfAbsent(mark, message) != null) {
+                doubled.add(mark);
+            }
         }
     }
 
@@ -41,6 +45,11 @@ final class Inbox {
 
     synchronized int deliveries() {
         return deliveries;
+    }
+
+    /** The marks that came more than once. */
+    synchronized Set<String> doubled() {
+        return new TreeSet<>(doubled);
     }
 
     synchronized Set<String> marks() {

@@ -139,7 +139,7 @@ final class Ordering {
             members.put(name, consumer);
         }
 
-        /** Waits until the members hold each queue once, as many each, and have taken so many more of all. */
+        /** Waits until the members hold each queue once, as many each, and each has taken of so many more. */
         void settle(int more) throws Exception {
             Check.eventually(() -> {
                 // Both would happen by themselves, but only after seconds.
@@ -151,11 +151,17 @@ final class Ordering {
                 return isShared();
             }, STEP_LIMIT_MS, "a disjoint and complete assignment among " + members.keySet());
             long wanted = ledger.lowest() + more;
+            Map<String, Long> before = new TreeMap<>();
+            members.keySet().forEach(name -> before.put(name, ledger.of(name)));
             Check.eventually(
-                () -> ledger.lowest() >= wanted || !trouble.isEmpty(), STEP_LIMIT_MS,
-                wanted + " of each queue");
+                () -> ledger.lowest() >= wanted && haveMore(before) || !trouble.isEmpty(), STEP_LIMIT_MS,
+                wanted + " of each queue, and some for each member");
             Check.equal(trouble, "", "trouble of the sender");
             ledger.check();
+        }
+
+        private boolean haveMore(Map<String, Long> before) {
+            return before.entrySet().stream().allMatch(each -> ledger.of(each.getKey()) > each.getValue());
         }
 
         private boolean isShared() {

@@ -31,7 +31,7 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
 final class Replying {
     private static final int EACH = 5;
     private static final int LARGE_BYTES = 100_000;
-    private static final long ANSWER_MS = 15_000;
+    private static final long ANSWER_MS = 40_000;
     private static final String SILENT = "silent";
     private static final Map<String, Running> RUNNING = new TreeMap<>();
 
@@ -45,7 +45,8 @@ final class Replying {
     }
 
     /** What runs for one topic; {@code answered} are the marks whose replies the asker's client has taken. */
-    private record Running(Session session, DefaultMQProducer asker, Set<String> answered) {
+    private record Running(
+        Session session, DefaultMQProducer asker, DefaultMQPushConsumer consumer, Set<String> answered) {
     }
 
     /** A producer that tells the broker soon after a crash that it is there. */
@@ -74,7 +75,7 @@ final class Replying {
         });
         consumer.start();
         Check.eventually(() -> Session.held(consumer, call.topic()).size() == 4, "all queues");
-        Running running = new Running(session, started(call), answered);
+        Running running = new Running(session, started(call), consumer, answered);
         RUNNING.put(call.topic(), running);
         return asked(running, call.topic());
     }
@@ -82,6 +83,9 @@ final class Replying {
     private static Map<String, Object> end(Call call) throws Exception {
         Running running = RUNNING.remove(call.topic());
         try {
+            if (call.number("anew", 0) == 1) {
+                Session.beginAnew(running.consumer());
+            }
             Check.eventually(() -> isHeard(running.asker(), call.topic()), 60_000, "a first answer");
             return asked(running, call.topic());
         } finally {

@@ -9,6 +9,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.consumer.RebalanceImpl;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
@@ -63,6 +65,8 @@ final class Session implements AutoCloseable {
         client.setClientIP("127.0.0.1");
         client.setInstanceName("roquet-" + INSTANCES.incrementAndGet());
         client.setPollNameServerInterval(1_000);
+        // By default half a minute: so long a broker that was killed would not know the client again.
+        client.setHeartbeatBrokerInterval(1_000);
         return client;
     }
 
@@ -112,6 +116,32 @@ final class Session implements AutoCloseable {
             }
         });
         return queues;
+    }
+
+    /**
+     * Lets a consumer begin to read its queues anew, from where it is.
+     *
+     * <p>Client 4.9 waits half a minute for the answers that a broker owed it when it was killed.
+     */
+    static void beginAnew(DefaultMQPushConsumer consumer) {
+        consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        RebalanceImpl share = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl();
+        share.getProcessQueueTable().forEach((queue, work) -> work.setDropped(true));
+        share.getProcessQueueTable().clear();
+        consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().rebalanceImmediately();
+    }
+
+    /**
+     * Waits until the consumer has counted every message of the topic as done, {@code each} in every queue.
+     *
+     * <p>A listener has a message before the client does that, so what is committed may lag behind what came.
+     */
+    static void done(DefaultMQPushConsumer consumer, List<MessageQueue> queues, long each) throws Exception {
+        OffsetStore offsets = consumer.getDefaultMQPushConsumerImpl().getOffsetStore();
+        for (MessageQueue queue : queues) {
+            Check.eventually(
+                () -> offsets.readOffset(queue, ReadOffsetType.READ_FROM_MEMORY) == each, "the end of " + queue);
+        }
     }
 
     /** Sets the message model; its enum moved to another package between 4.9 and 5. */

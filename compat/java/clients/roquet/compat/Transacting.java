@@ -153,7 +153,9 @@ final class Transacting {
             Check.equal(one.getTags(), "tag", "tag");
             return Map.of(
                 "received", wanted.size(),
-                "deliveries", inbox.deliveries() - queues.size());
+                "deliveries", inbox.deliveries() - queues.size(),
+                // Decided when the broker asked, and nevertheless there twice.
+                "doubled", inbox.doubled().stream().filter(mark -> mark.startsWith("u")).count());
         } finally {
             running.producer().shutdown();
         }
