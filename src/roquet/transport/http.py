@@ -22,7 +22,7 @@ async def get(net: Net, clock: Clock, url: str, timeout_s: float) -> str:
     reader = _Reader()
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     transport, _ = await net.connect(lambda: reader, parts.hostname or "", parts.port or 80, timeout_s)
-    timer = clock.call_at(deadline, reader.expire, f"no answer within {timeout_s:g} s")
+    timer = clock.call_at(deadline, reader.expire, f"no answer within {round(timeout_s, 3):g} s")
     try:
         lines = (f"GET {path} HTTP/1.0", f"Host: {parts.netloc}", "Connection: close", "", "")
         transport.write("\r\n".join(lines).encode())

@@ -372,7 +372,7 @@ class Cluster:
         except TimeoutError:
             self._links.expired(link, asked_at)
             name = row_of(type(request)).name
-            raise TimedOut(f"{address} did not answer {name} within {timeout_s:g} s") from None
+            raise TimedOut(f"{address} did not answer {name} within {round(timeout_s, 3):g} s") from None
         except OSError as error:
             raise self._broken(f"lost {address} before its answer: {_reason(error)}") from None
         except TooManyWaiting as error:

@@ -93,7 +93,7 @@ class Links:
             timer.cancel()
             opening.remove_done_callback(wake)
         if not opening.done():
-            raise TimeoutError(f"no connection to {address} within {timeout_s:g} s")
+            raise TimeoutError(f"no connection to {address} within {round(timeout_s, 3):g} s")
         if opening.cancelled():
             raise LinkClosed(f"gave up opening {address}: the client was closed")
         return opening.result()

@@ -407,4 +407,4 @@ def _outgoing(topic: str, body: Body, how: HowToSend) -> tuple[Outgoing, Queue]:
 
 def _lose(reply: asyncio.Future[Message], topic: str, timeout_s: float) -> None:
     if not reply.done():
-        reply.set_exception(ReplyLost(f"no reply to a request on {topic} within {timeout_s:g} s"))
+        reply.set_exception(ReplyLost(f"no reply to a request on {topic} within {round(timeout_s, 3):g} s"))
