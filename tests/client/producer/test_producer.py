@@ -25,7 +25,7 @@ from roquet.client.message import Message, Outgoing, Receipt
 from roquet.client.producer import posting
 from roquet.client.producer.producer import Producer
 from roquet.model.route import QueueName
-from tests.client.ground import BROKERS, CLIENT, NAMESRV, Ground
+from tests.client.ground import BROKERS, CLIENT, NAMES, NAMESRV, Ground
 from tests.client.reading import bodies_of, messages_of
 
 
@@ -167,6 +167,37 @@ def test_without_a_name_server_it_does_not_open() -> None:
     async def scenario(ground: Ground) -> None:
         with pytest.raises(NamesUnreachable):
             await producer(ground).open()
+
+    Ground().play(scenario)
+
+
+def test_a_first_message_waits_for_servers_that_come_back() -> None:
+    async def scenario(ground: Ground) -> None:
+        await ground.start(names=1)
+        async with producer(ground, retries=8) as sender:
+            for host in (NAMES[0], BROKERS[0]):
+                ground.world.kill(host)
+            sending = asyncio.create_task(sender.send("orders", b"x", timeout=60))
+            await ground.pass_time(1)
+            assert not sending.done()
+            await ground.start_names()
+            await ground.pass_time(1)
+            assert not sending.done(), "the name server knows no broker yet"
+            await ground.start_broker()
+            assert (await sending).broker == "broker-a"
+
+    Ground().play(scenario)
+
+
+def test_who_is_impatient_hears_that_no_name_server_answers() -> None:
+    async def scenario(ground: Ground) -> None:
+        await ground.start(names=1)
+        async with producer(ground) as sender:
+            ground.world.kill(NAMES[0])
+            before = ground.clock.monotonic()
+            with pytest.raises(NamesUnreachable, match="roquet up"):
+                await sender.send("orders", b"x")
+            assert ground.clock.monotonic() - before < 1
 
     Ground().play(scenario)
 

@@ -47,7 +47,7 @@ class Bulk:
 
     async def queues(self, topic: str) -> tuple[QueueName, ...]:
         """Return the queues that take messages of a topic; raises NoRoute."""
-        return (await self.cluster.publish_route(self.name(topic))).write_queues()
+        return await self._posting.queues(self.name(topic), self._timeout_s)
 
     async def queue_of(self, topic: str, ordering_key: str) -> QueueName:
         """Return the queue of an ordering key."""

@@ -3,6 +3,7 @@
     choose ─▶ hooks ─▶ ask ─┬─ stored (0, or 10 11 12 with a weaker promise) ─▶ receipts
       ▲                     ├─ no connection · no answer in time · a code in `TRY_AGAIN` ─▶ next attempt
       └── another broker ◀──┘  any other code ─▶ raised at once
+    no name server answers, and no route is known ─▶ next attempt
 
 All attempts share one time-out. Where the queue is given, every attempt goes there; a key chooses by the
 route of the moment, so that an order survives the loss of a broker only in what comes after it.
@@ -21,7 +22,17 @@ from roquet.client.core.choose import Pick, Turns, by_key
 from roquet.client.core.faults import Faults
 from roquet.client.core.route_view import RouteView
 from roquet.client.core.sending import Rules, level_pairs, timer_pairs
-from roquet.client.errors import Attempt, Busy, RoquetError, SendFailed, TimedOut, Unreachable, refusal
+from roquet.client.errors import (
+    Attempt,
+    Busy,
+    NamesUnreachable,
+    NoRoute,
+    RoquetError,
+    SendFailed,
+    TimedOut,
+    Unreachable,
+    refusal,
+)
 from roquet.client.hooks import Hook, Sending, told
 from roquet.client.message import Receipt
 from roquet.client.producer.parcel import STORED, Parcel
@@ -88,12 +99,12 @@ class Posting:
 
     async def post(self, parcel: Parcel, pick: Pick | None, timeout_s: float) -> list[Receipt]:
         """Send until a broker has it; raises SendFailed, NoRoute, or the refusal that ends the matter."""
-        cluster, clock, ask = self._cluster, self._clock, self._hooked if self.hooks else self._ask
+        clock, ask = self._clock, self._hooked if self.hooks else self._ask
         deadline = clock.monotonic() + timeout_s
         attempts: list[Attempt] = []
         last = ""
         while True:
-            view = await cluster.publish_route(parcel.topic)
+            view = await self._route(parcel.topic, attempts, deadline)
             queue = self._choose(view, pick, last)
             last = queue.broker_name
             started = clock.monotonic()
@@ -123,6 +134,24 @@ class Posting:
                 if now + pause_s >= deadline:
                     raise SendFailed(parcel.topic, attempts) from failure
                 await clock.sleep_until(now + pause_s)
+
+    async def queues(self, topic: str, timeout_s: float) -> tuple[QueueName, ...]:
+        """Return the queues that take messages of a topic; raises NoRoute, NamesUnreachable."""
+        return (await self._route(topic, [], self._clock.monotonic() + timeout_s)).write_queues()
+
+    async def _route(self, topic: str, attempts: list[Attempt], deadline: float) -> RouteView:
+        """Return where to send; waits for name servers as for brokers: they may be back in a moment."""
+        while True:
+            try:
+                return await self._cluster.publish_route(topic)
+            except (NamesUnreachable, NoRoute) as error:
+                # Those that come back learn of their brokers last; those that were there know it all.
+                is_final = isinstance(error, NoRoute) and not attempts
+                until = self._clock.monotonic() + PAUSE_S * 2 ** len(attempts)
+                attempts.append(Attempt("the name servers", error))
+                if is_final or len(attempts) > self._retries or until >= deadline:
+                    raise
+            await self._clock.sleep_until(until)
 
     async def queue_of(self, topic: str, key: str) -> QueueName:
         """Return the queue of an ordering key by the route of this moment; raises NoRoute."""
