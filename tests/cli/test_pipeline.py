@@ -20,7 +20,7 @@ def test_a_command_has_the_arguments_of_its_pipeline(name: str) -> None:
     ran = run("pipeline", name, "--help", COLUMNS="200")
     assert ran.code == 0
     for argument in arguments_of(load(name)):
-        assert f"{argument.flag} " in ran.out
+        assert all(f"{flag} " in ran.out for flag in argument.flags)
     assert "--json" in ran.out
 
 

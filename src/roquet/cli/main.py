@@ -83,7 +83,7 @@ def version() -> None:
 
     print(f"roquet {__version__} · Python {sys.version.split()[0]} · wire and store of Apache RocketMQ 5.5.0")
     for name, is_compiled in kernels().items():
-        print(f"  {name:<8} {'compiled' if is_compiled else 'plain Python'}")
+        print(f"  {name:<10} {'compiled' if is_compiled else 'plain Python'}")
 
 
 app.command()(send.send)

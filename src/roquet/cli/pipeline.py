@@ -75,7 +75,7 @@ def _parameter(argument: Any) -> inspect.Parameter:
     else:
         shown = "" if argument.is_required or not argument.default else _shown(argument.default)
         doc = f"{argument.doc} Required." if argument.is_required else argument.doc
-        option = typer.Option(argument.flag, help=doc, show_default=shown or False)
+        option = typer.Option(*argument.flags, help=doc, show_default=shown or False)
         hint, default = Annotated[str | None, option], None
     return inspect.Parameter(argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 

@@ -74,6 +74,11 @@ class Argument(NamedTuple):
         return "--" + self.name.rstrip("_").replace("_", "-")
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """All its names: the one for name servers is as short here as in other commands."""
+        return (self.flag, "-n") if self.name == "namesrv" else (self.flag,)
+
+    @property
     def is_switch(self) -> bool:
         return self.kind is opt.SWITCH
 
@@ -141,7 +146,7 @@ def parse(pipeline: type[Made], texts: Sequence[str]) -> tuple[Made, bool]:
         if each.is_switch:
             parser.add_argument(each.flag, dest=each.name, action="store_true", default=None, help=doc)
         else:
-            parser.add_argument(each.flag, dest=each.name, default=None, help=doc)
+            parser.add_argument(*each.flags, dest=each.name, default=None, help=doc)
     parser.add_argument("--json", action="store_true", help="Print the summary as one JSON object.")
     found = vars(parser.parse_args(texts))
     as_json = bool(found.pop("json"))
